@@ -1,0 +1,39 @@
+"""Reads the command line and hands over to the verb.
+
+Exit codes: 0 success, 2 wrong usage, 90 a check found a broken contract.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from paceline import __version__
+from paceline.cli import check, plan
+from paceline.errors import InputError
+
+WRONG_USAGE = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code."""
+    parser = argparse.ArgumentParser(prog="paceline", description="Keeps every rank of a data-parallel job in line.")
+    parser.add_argument("--version", action="version", version=f"paceline {__version__}")
+    verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
+    for verb in (plan, check):
+        verb.add_to(verbs)
+    options = parser.parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except InputError as error:
+        print(f"paceline {options.verb}: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    except BrokenPipeError:
+        # the reader of our output has left, as `head` does; there is nobody to tell
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code

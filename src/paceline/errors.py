@@ -1,0 +1,39 @@
+"""What Paceline raises. Every error is a `PacelineError`; what the caller gave wrong is also a `ValueError`."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+
+class PacelineError(Exception):
+    """The root of all errors that Paceline raises."""
+
+
+class InputError(PacelineError, ValueError):
+    """A value that the caller gave cannot be used."""
+
+
+class EmptyPlanError(InputError):
+    """A plan that would make no step at all."""
+
+
+def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """Return `value` as an int, or say why it is not a whole number in range.
+
+    Booleans and floats are refused, also `True` and `3.0`: they are a slip more often than a choice.
+
+    >>> whole_number("world_size", 7, least=1)
+    7
+    >>> whole_number("world_size", 0, least=1)
+    Traceback (most recent call last):
+    paceline.errors.InputError: world_size must be a whole number of at least 1, got 0
+    """
+    wanted = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+    # numpy.bool_ has no __index__, so only Python's own bool needs naming
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(f"{name} must be {wanted}, got {value!r} of type {type(value).__name__}")
+    number = operator.index(value)
+    if number < least or (most is not None and number > most):
+        raise InputError(f"{name} must be {wanted}, got {number}")
+    return number

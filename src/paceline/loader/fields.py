@@ -1,0 +1,126 @@
+"""What a batch is made of: its fields with shape and dtype, read without importing any framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from paceline.errors import InputError
+from paceline.plan.order import Ids
+
+_ID_NAMES = ("id", "ids", "sample_id", "sample_ids", "index", "indices", "idx")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a batch: where it stands, and what every rank must have there alike.
+
+    Attributes:
+        path: Where in the batch, such as `tokens` or `inputs.mask[0]`; empty for the batch itself.
+        shape: Its shape, or None where it has none that must agree (the values of a jagged field).
+        dtype: Its element type, or None where it has no element to tell by.
+    """
+
+    path: str
+    shape: tuple[int, ...] | None
+    dtype: str | None
+
+
+def fields_of(batch: Any, path: str = "") -> Iterator[Field]:
+    """Yield the fields of a batch: tensors, arrays, numbers and texts in dicts, sequences and dataclasses.
+
+    >>> for field in fields_of({"x": np.zeros((3, 2)), "ids": [4, 5, 6]}):
+    ...     print(field.path, field.shape, field.dtype)
+    x (3, 2) float64
+    ids (3,) int
+    """
+    if hasattr(batch, "shape") and hasattr(batch, "dtype"):
+        yield Field(path, tuple(int(size) for size in batch.shape), str(batch.dtype))
+    elif _is_jagged(batch):
+        yield from fields_of(batch.lengths(), f"{path}.lengths".lstrip("."))
+        yield Field(f"{path}.values".lstrip("."), None, str(batch.values().dtype))
+    elif (parts := _named_parts(batch)) is not None:
+        for name, part in parts:
+            yield from fields_of(part, f"{path}.{name}".lstrip("."))
+    elif isinstance(batch, list | tuple):
+        yield from _fields_of_sequence(batch, path)
+    else:
+        yield Field(path, (), type(batch).__name__)
+
+
+def ids_of(batch: Any, path: str | None) -> Ids | None:
+    """Return the sample ids that a batch carries, or None if it carries none.
+
+    With a path, they stand there. Without one, they are the batch itself where it is one list of whole numbers,
+    or a field with a usual name. Negative ids are padding and left out.
+    """
+    if path is not None:
+        return _as_ids(_part_at(batch, path), path)
+    found = _whole_numbers(batch)
+    if found is None:
+        named = dict(_named_parts(batch) or ())
+        names = [name for name in _ID_NAMES if name in named]
+        found = _whole_numbers(named[names[0]]) if names else None
+    return None if found is None else found[found >= 0]
+
+
+def _named_parts(batch: Any) -> list[tuple[str, Any]] | None:
+    if isinstance(batch, Mapping):
+        return [(str(name), part) for name, part in batch.items()]
+    if is_dataclass(batch) and not isinstance(batch, type):
+        return [(field.name, getattr(batch, field.name)) for field in fields(batch)]
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return list(zip(batch._fields, batch, strict=True))
+    return None
+
+
+def _is_jagged(batch: Any) -> bool:
+    """Whether it is like a KeyedJaggedTensor: keys, values and lengths are methods."""
+    if isinstance(batch, Mapping):
+        return False
+    return all(callable(getattr(batch, name, None)) for name in ("keys", "values", "lengths"))
+
+
+def _fields_of_sequence(batch: list[Any] | tuple[Any, ...], path: str) -> Iterator[Field]:
+    if all(isinstance(item, bool | int | float | str | bytes) for item in batch):
+        kinds = {type(item).__name__ for item in batch}
+        yield Field(path, (len(batch),), " or ".join(sorted(kinds)) or None)
+        return
+    for index, item in enumerate(batch):
+        yield from fields_of(item, f"{path}[{index}]")
+
+
+def _part_at(batch: Any, path: str) -> Any:
+    part = batch
+    for name in path.split("."):
+        named = dict(_named_parts(part) or ())
+        if name in named:
+            part = named[name]
+        elif isinstance(part, list | tuple) and name.isdecimal() and int(name) < len(part):
+            part = part[int(name)]
+        else:
+            have = ", ".join(named) or f"a {type(part).__name__}"
+            raise InputError(f"the batch has no ids at {path!r}: at {name!r} it has {have}")
+    return part
+
+
+def _as_ids(part: Any, path: str) -> Ids:
+    found = _whole_numbers(part)
+    if found is None:
+        raise InputError(f"the ids at {path!r} are not one list of whole numbers: {part!r:.80}")
+    return found[found >= 0]
+
+
+def _whole_numbers(part: Any) -> Ids | None:
+    is_list = isinstance(part, list | tuple) and not hasattr(part, "_fields")
+    if not (is_list or (hasattr(part, "shape") and hasattr(part, "dtype"))):
+        return None
+    if is_list and not all(isinstance(item, int) and not isinstance(item, bool) for item in part):
+        return None
+    if not is_list and len(part.shape) != 1:
+        return None
+    array = np.asarray(part, dtype=np.int64 if is_list else None)
+    return array.astype(np.int64) if array.dtype.kind in "iu" else None

@@ -1,0 +1,256 @@
+"""A batch sampler for torch's DataLoader that hands out the plan of one rank.
+
+It imports nothing of torch: a DataLoader asks only for an iterable of lists with a length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass
+from typing import Any, Self
+
+from paceline.comm import find_place
+from paceline.errors import EmptyPlanError, InputError, whole_number
+from paceline.plan import LengthPlan, MixedPlan, Plan, Tail, TailLike
+
+STATE_VERSION = 1
+_FIRST_BLOCK, _LARGEST_BLOCK = (
+    1 << 10,
+    1 << 16,
+)  # ids computed ahead: few at first, to start at once
+
+_MUST_AGREE = {
+    "version": "version of Paceline's states",
+    "num_samples": "dataset",
+    "shuffle": "shuffle",
+    "seed": "seed",
+    "fingerprint": "order of samples",
+}
+
+AnyPlan = Plan | LengthPlan | MixedPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pass:
+    """One way through an epoch, or through the rest of it; `plan` is None where nothing is left."""
+
+    plan: AnyPlan | None
+    epoch: int
+
+    @property
+    def num_steps(self) -> int:
+        return 0 if self.plan is None else self.plan.num_steps
+
+
+class PlanSampler:
+    """Hands one rank its batches of sample ids: give it to `DataLoader(batch_sampler=...)`.
+
+    Every rank gets the same number of batches. With the tail `pad` the padding is left out: the last list is
+    shorter on some ranks, and empty where there are fewer samples than ranks. torch's own collate cannot make a
+    batch of an empty list; give `stand_in`, or a collate function of your own.
+
+    >>> sampler = PlanSampler(100, batch_size=3, num_replicas=7, rank=6, shuffle=False)
+    >>> list(sampler)
+    [[6, 13, 20], [27, 34, 41], [48, 55, 62], [69, 76, 83], [90, 97]]
+    >>> sampler.num_real(4)
+    2
+
+    A checkpoint holds what the loop has consumed, not what workers have fetched ahead:
+
+    >>> state = sampler.state_dict(step=2)
+    >>> other = PlanSampler(100, batch_size=5, num_replicas=2, rank=0, shuffle=False)
+    >>> other.load_state_dict(state)
+    >>> next(iter(other))
+    [42, 44, 46, 48, 50]
+
+    Args:
+        dataset_or_length: What has a length, or the length.
+        batch_size: Ids of one rank's list.
+        num_replicas: Ranks of the job. With `rank`: both, or neither; then torch.distributed or the
+            launcher's environment says.
+        rank: This rank.
+        shuffle: Whether each epoch has an order of its own; `set_epoch` says which epoch it is.
+        seed: Chooses the family of orders; the same on every rank.
+        tail: What becomes of the remainder.
+        stand_in: A sample id that takes the place of padding, so that every list has `batch_size` ids.
+            `num_real` says how many are real; mask the rest out of loss and metrics.
+    """
+
+    def __init__(
+        self,
+        dataset_or_length: Sized | int,
+        *,
+        batch_size: int,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        tail: TailLike = Tail.PAD,
+        stand_in: int | None = None,
+    ) -> None:
+        place = find_place(rank, num_replicas)
+        plan = Plan(
+            _length_of(dataset_or_length),
+            world_size=place.world_size,
+            batch_size=batch_size,
+            tail=tail,
+            shuffle=shuffle,
+            seed=seed,
+        )
+        self._set_up(plan, place.rank, stand_in)
+
+    @classmethod
+    def of(cls, plan: AnyPlan, *, rank: int | None = None, stand_in: int | None = None) -> Self:
+        """Return the sampler of a plan that is already there: by length, or of several datasets.
+
+        >>> plan = LengthPlan([5, 9, 3, 8], world_size=2, max_tokens=10, shuffle=False)
+        >>> list(PlanSampler.of(plan, rank=0))
+        [[2], [3]]
+        """
+        sampler = cls.__new__(cls)
+        place = find_place(rank, plan.world_size)
+        sampler._set_up(plan, place.rank, stand_in)
+        return sampler
+
+    def _set_up(self, plan: AnyPlan, rank: int, stand_in: int | None) -> None:
+        self.plan = plan
+        self.rank = rank
+        self.stand_in = stand_in
+        if stand_in is not None:
+            self.stand_in = whole_number("stand_in", stand_in, least=0, most=plan.num_ids - 1)
+        self._next = _Pass(plan=plan, epoch=0)  # what iterating begins with
+        self._current: tuple[_Pass, int] | None = None  # what was handed out last, and how much
+        self._ended_epoch: int | None = None
+
+    # What torch, Lightning, accelerate and others read from a batch sampler.
+
+    @property
+    def sampler(self) -> Self:
+        """This object: Lightning calls `batch_sampler.sampler.set_epoch`."""
+        return self
+
+    @property
+    def batch_size(self) -> int:
+        """Ids of a full list."""
+        return self.plan.row_width
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether the remainder is dropped."""
+        return self.plan.tail in (Tail.DROP, Tail.EVEN)
+
+    @property
+    def num_replicas(self) -> int:
+        """Ranks of the job."""
+        return self.plan.world_size
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that iterating hands out."""
+        return self._next.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch. The position that a loaded state has set holds for its own epoch only."""
+        epoch = whole_number("epoch", epoch, least=0)
+        if epoch == self._next.epoch:
+            return
+        ended = epoch == self._ended_epoch
+        self._next = _Pass(plan=None if ended else self.plan, epoch=epoch)
+        self._current = None
+
+    def __len__(self) -> int:
+        """Steps that iterating makes: the same on every rank; after `load_state_dict`, those that are left."""
+        return self._next.num_steps
+
+    def num_real(self, step: int) -> int:
+        """Return how many ids of this rank's list are real at a step; the others are stand-ins."""
+        step = whole_number("step", step, least=0, most=len(self) - 1)
+        assert self._next.plan is not None  # its length is not 0
+        return self._next.plan.num_real(step, rank=self.rank)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Begin a pass. Making an iterator changes nothing; only ids that are handed out count."""
+        return self._hand_out(self._next)
+
+    def _hand_out(self, begun: _Pass) -> Iterator[list[int]]:
+        for step, ids in enumerate(self._lists(begun)):
+            self._current = begun, step + 1
+            yield ids
+        if self._next is begun:  # what is left of an epoch is left only once
+            self._next = _Pass(plan=self.plan, epoch=begun.epoch)
+
+    def _lists(self, begun: _Pass) -> Iterator[list[int]]:
+        plan, step = begun.plan, 0
+        if plan is None:
+            return
+        block = _FIRST_BLOCK
+        while step < plan.num_steps:
+            num_steps = min(max(1, block // plan.row_width), plan.num_steps - step)
+            rows = plan.rows(self.rank, begun.epoch, step, num_steps).tolist()
+            for row in rows:
+                yield self._without_padding(row, plan, step) if row[-1] < 0 else row
+                step += 1
+            block = min(2 * block, _LARGEST_BLOCK)
+
+    def _without_padding(self, row: list[int], plan: AnyPlan, step: int) -> list[int]:
+        real = row[: row.index(-1)]
+        if self.stand_in is None:
+            return real
+        return real + [self.stand_in] * (plan.batch_size_of(step) - len(real))
+
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """Return a small state, the same on every rank, from which any number of ranks can go on.
+
+        Args:
+            step: Batches that the loop has consumed since iterating began, counted from 1: after the first
+                batch it is 1. None: what was handed out, right where nothing is fetched ahead
+                (no workers) and for StatefulDataLoader, which keeps account itself.
+        """
+        begun, handed_out = self._current or (self._next, 0)
+        if step is not None:
+            handed_out = whole_number("step", step, least=0, most=begun.num_steps)
+        spent = {"consumed": self.plan.num_samples}
+        return {
+            "version": STATE_VERSION,
+            "epoch": begun.epoch,
+            "num_samples": self.plan.num_samples,
+            "shuffle": self.plan.shuffle,
+            "seed": self.plan.seed,
+            "fingerprint": self.plan.fingerprint,
+            **(spent if begun.plan is None else begun.plan.progress(handed_out)),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the state was taken, on this number of ranks.
+
+        A state from the end of an epoch leads to the next one.
+        """
+        checked = self._checked_state(state)
+        self._current, self._ended_epoch = None, None
+        try:
+            self._next = _Pass(plan=self.plan.at(checked), epoch=checked["epoch"])
+        except EmptyPlanError:
+            self._ended_epoch = checked["epoch"]
+            self._next = _Pass(plan=self.plan, epoch=checked["epoch"] + 1)
+
+    def _checked_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        mine = self.state_dict(step=0)
+        missing = sorted(set(mine) - set(state))
+        if missing:
+            raise InputError(f"this is not the state of such a PlanSampler: {missing} missing")
+        for name, meaning in _MUST_AGREE.items():
+            if state[name] != mine[name]:
+                raise InputError(
+                    f"the state was saved with another {meaning}: {name} was {state[name]!r}, "
+                    f"here it is {mine[name]!r}; load it into a sampler like the one it came from"
+                )
+        return {**state, "epoch": whole_number("epoch of the state", state["epoch"], least=0)}
+
+
+def _length_of(dataset_or_length: Sized | int) -> int:
+    if isinstance(dataset_or_length, Sized):
+        length = len(dataset_or_length)
+        if length == 0:
+            raise InputError("the dataset is empty: its length is 0")
+        return length
+    return whole_number("the length of the dataset", dataset_or_length, least=1)

@@ -1,0 +1,147 @@
+"""Length buckets: samples of similar length side by side, so that a batch of them wastes little on padding.
+
+A bucket says how many rows of its longest sample fit one rank's batch. It knows nothing of ranks or steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from paceline.errors import InputError, whole_number
+from paceline.plan.order import Ids
+
+LARGEST_TOKENS = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Buckets:
+    """Samples sorted by length and cut into buckets, the shortest first.
+
+    Attributes:
+        samples: Sample ids by length; equal lengths by id.
+        offsets: Bucket b holds samples[offsets[b] : offsets[b + 1]].
+        longest: The longest length of each bucket.
+        batch_sizes: Rows that one rank takes from each bucket at a time.
+        num_tokens: The sum of all lengths.
+        digest: Tells these lengths from others.
+    """
+
+    samples: Ids
+    offsets: Ids
+    longest: Ids
+    batch_sizes: Ids
+    num_tokens: int
+    digest: str
+
+    @property
+    def num_samples(self) -> int:
+        """Samples over all buckets."""
+        return int(self.samples.size)
+
+    def sizes(self) -> Ids:
+        """Samples of each bucket."""
+        return np.diff(self.offsets)
+
+
+def make_buckets(
+    lengths: ArrayLike,
+    *,
+    max_tokens: int | None,
+    batch_size: int | None,
+    spread: float,
+    boundaries: Sequence[int] | None,
+) -> Buckets:
+    """Sort samples into buckets by length.
+
+    Args:
+        lengths: One length per sample.
+        max_tokens: Limit for rows times longest length of one rank's batch.
+        batch_size: Limit for rows of one rank's batch.
+        spread: Within a bucket the longest exceeds the shortest by at most this share.
+        boundaries: Longest lengths of the buckets, instead of `spread`.
+    """
+    checked = _checked_lengths(lengths)
+    if max_tokens is None and batch_size is None:
+        raise InputError("a plan by length needs max_tokens, batch_size or both, got neither")
+    if max_tokens is not None:
+        max_tokens = whole_number("max_tokens", max_tokens, least=1, most=LARGEST_TOKENS)
+        _check_fits(checked, max_tokens)
+    if batch_size is not None:
+        batch_size = whole_number("batch_size", batch_size, least=1, most=LARGEST_TOKENS)
+
+    samples = _sorted_by_length(checked)
+    by_length = checked[samples]
+    if boundaries is None:
+        limits = _spread_limits(int(by_length[-1]), spread)
+    else:
+        limits = _checked_boundaries(boundaries, int(by_length[-1]))
+    ends = np.unique(np.searchsorted(by_length, limits, side="right"))
+    ends = ends[ends > 0]
+    longest = by_length[ends - 1]
+    rows = np.full(longest.size, LARGEST_TOKENS, dtype=np.int64)
+    if max_tokens is not None:
+        rows = np.minimum(rows, max_tokens // np.maximum(longest, 1))
+    if batch_size is not None:
+        rows = np.minimum(rows, batch_size)
+    return Buckets(
+        samples=samples,
+        offsets=np.concatenate([[0], ends]).astype(np.int64),
+        longest=longest,
+        batch_sizes=rows,
+        num_tokens=int(checked.sum()),
+        digest=hashlib.blake2b(checked.astype("<i8").tobytes(), digest_size=8).hexdigest(),
+    )
+
+
+def _checked_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(lengths)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"lengths must be one number per sample, got an array of shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise InputError(f"lengths must be whole numbers, got dtype {array.dtype}")
+    if int(array.min()) < 0 or int(array.max()) > LARGEST_TOKENS:
+        wrong = int(np.flatnonzero((array < 0) | (array > LARGEST_TOKENS))[0])
+        raise InputError(f"lengths must be from 0 to {LARGEST_TOKENS}, but sample {wrong} has {array[wrong]}")
+    return array.astype(np.int64)
+
+
+def _check_fits(lengths: Ids, max_tokens: int) -> None:
+    over = np.flatnonzero(lengths > max_tokens)
+    if over.size:
+        first = int(over[0])
+        others = f" (and {over.size - 1} more samples)" if over.size > 1 else ""
+        raise InputError(
+            f"sample {first}{others} is longer than the budget: length {lengths[first]}, "
+            f"max_tokens {max_tokens}; cut or leave out such samples, or raise max_tokens"
+        )
+
+
+def _sorted_by_length(lengths: Ids) -> Ids:
+    # numpy sorts 16-bit keys by radix: six times as fast as the general stable sort
+    keys = lengths.astype(np.uint16) if int(lengths.max()) < 1 << 16 else lengths
+    return np.argsort(keys, kind="stable").astype(np.int64, copy=False)
+
+
+def _spread_limits(longest: int, spread: float) -> list[int]:
+    if isinstance(spread, bool) or not 0 <= spread < 1e6:
+        raise InputError(f"spread must be a share of at least 0, such as 0.1, got {spread!r}")
+    limits = [longest]
+    while limits[-1] > 0:
+        limits.append(min(limits[-1] - 1, int(limits[-1] / (1 + spread))))
+    return limits[::-1]
+
+
+def _checked_boundaries(boundaries: Sequence[int], longest: int) -> list[int]:
+    limits = [whole_number("a boundary", limit, least=0) for limit in boundaries]
+    if not limits or sorted(set(limits)) != limits:
+        raise InputError(f"boundaries must be rising whole numbers, got {list(boundaries)}")
+    if limits[-1] < longest:
+        raise InputError(
+            f"the last boundary must hold the longest sample: it is {limits[-1]}, the longest sample has {longest}"
+        )
+    return limits

@@ -1,0 +1,95 @@
+"""How positions are dealt: position p goes to rank p mod W, slot (p div W) mod B, step p div (W B).
+
+Step s thus holds the positions from s W B to (s + 1) W B, however many ranks share them: steps are equal by
+construction, and the real rows of a step come first and differ by at most one between ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.plan.order import Ids
+from paceline.plan.tail import Summary, Tail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deal:
+    """The deal of `num_samples` positions to the ranks, by the policy of the tail."""
+
+    num_samples: int
+    world_size: int
+    batch_size: int
+    tail: Tail
+
+    @property
+    def samples_per_step(self) -> int:
+        """Rows of one step over all ranks."""
+        return self.world_size * self.batch_size
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of one epoch; zero where the tail leaves none."""
+        if self.tail is Tail.DROP:
+            return self.num_samples // self.samples_per_step
+        if self.tail is Tail.EVEN:
+            return -(-(self.num_samples // self.world_size) // self.batch_size)
+        return -(-self.num_samples // self.samples_per_step)
+
+    @property
+    def num_used(self) -> int:
+        """Positions that are dealt to some rank."""
+        if self.tail is Tail.DROP:
+            return self.num_steps * self.samples_per_step
+        if self.tail is Tail.EVEN:
+            return self.num_samples - self.num_samples % self.world_size
+        return self.num_samples
+
+    def summary(self) -> Summary:
+        """Count what the tail does."""
+        spare = self.num_steps * self.samples_per_step - self.num_used
+        return Summary(
+            num_steps=self.num_steps,
+            num_used=self.num_used,
+            num_dropped=self.num_samples - self.num_used,
+            num_padded=spare if self.tail is Tail.PAD else 0,
+            num_repeated=spare if self.tail is Tail.REPEAT else 0,
+        )
+
+    def num_dealt(self, num_steps: int) -> int:
+        """Positions dealt in the first `num_steps` steps; a position dealt again is not counted again."""
+        return min(num_steps * self.samples_per_step, self.num_used)
+
+    def num_rows(self, step: int) -> int:
+        """Rows with a sample in one step, over all ranks."""
+        if self.tail is Tail.REPEAT:
+            return self.samples_per_step
+        return self.num_dealt(step + 1) - self.num_dealt(step)
+
+    def num_real(self, rank: int, step: int) -> int:
+        """Rows with a sample in one step of one rank."""
+        return -(-(self.num_rows(step) - rank) // self.world_size) if self.num_rows(step) > rank else 0
+
+    def positions(self, rank: int, first_step: int, num_steps: int) -> Ids:
+        """Return the positions of one rank's rows: (step, slot), -1 where there is none.
+
+        With the tail `repeat` positions at and beyond `num_samples` are those that come again.
+        """
+        rows = np.arange(first_step * self.batch_size, (first_step + num_steps) * self.batch_size)
+        positions = rows.reshape(num_steps, self.batch_size) * self.world_size + rank
+        if self.tail is not Tail.REPEAT:
+            # Only the last steps can hold less: the rest of the block is left untouched.
+            full = max(0, self.num_used // self.samples_per_step - first_step)
+            short = positions[full:]
+            short[short >= self.num_used] = -1
+        return positions
+
+    def place_of(self, position: int) -> tuple[int, int, int] | None:
+        """Return (rank, step, slot) of a position, or None if no rank gets it."""
+        limit = self.num_steps * self.samples_per_step if self.tail is Tail.REPEAT else self.num_used
+        if not 0 <= position < limit:
+            return None
+        row, rank = divmod(position, self.world_size)
+        step, slot = divmod(row, self.batch_size)
+        return rank, step, slot

@@ -1,0 +1,266 @@
+"""Mixed plans: several datasets in one epoch, in the proportion of their weights, with equal steps.
+
+Samples are numbered as in a concatenation: dataset d's sample i is `sum(sizes[:d]) + i`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from paceline.errors import InputError, whole_number
+from paceline.plan.keys import fold
+from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
+from paceline.plan.plan import ORDER_VERSION, Plan
+from paceline.plan.tail import Summary, Tail, TailLike
+
+_OF_DATASETS = 1 << 62  # tells the keys for the order within a dataset from those of the epoch
+
+
+class Until(StrEnum):
+    """When an epoch of a mixture ends."""
+
+    FIRST_EXHAUSTED = "first_exhausted"  # no sample is drawn twice in one epoch
+    ALL_SEEN = "all_seen"  # every sample is drawn at least once in each epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one epoch draws from one dataset."""
+
+    size: int
+    num_draws: int
+
+    @property
+    def num_repeated(self) -> int:
+        """Draws of samples that this epoch draws already."""
+        return max(0, self.num_draws - self.size)
+
+
+class MixedPlan:
+    """The plan of an epoch that mixes several datasets.
+
+    An epoch draws from each dataset in proportion to its weight, by exact counts, and shuffles all draws
+    together. A dataset is gone through in a circle, from where the last epoch stopped: a sample comes again
+    only when all others of its dataset have come. Steps, tails and `resume` count draws.
+
+    >>> plan = MixedPlan([100, 10], weights=[3, 1], world_size=2, batch_size=4)
+    >>> [(share.num_draws, share.num_repeated) for share in plan.shares]
+    [(30, 0), (10, 0)]
+    >>> plan.summary().num_steps
+    5
+
+    Args:
+        sizes: Samples of each dataset.
+        weights: How often each dataset is drawn from, in proportion; by size if not given.
+        world_size: Ranks that share the epoch.
+        batch_size: Rows of one rank's batch.
+        until: When the epoch ends.
+        num_samples: Draws of one epoch, instead of `until`.
+        tail: What becomes of the remainder.
+        shuffle: Whether draws are shuffled; otherwise the datasets come one after the other.
+        seed: Chooses the family of orders.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        world_size: int,
+        batch_size: int,
+        weights: Sequence[float] | None = None,
+        until: Until | Literal["first_exhausted", "all_seen"] = Until.FIRST_EXHAUSTED,
+        num_samples: int | None = None,
+        tail: TailLike = Tail.PAD,
+        shuffle: bool = True,
+        seed: int = 0,
+    ) -> None:
+        checked_sizes = _checked_sizes(sizes)
+        portions = _portions(checked_sizes, weights)
+        if num_samples is None:
+            num_samples = _draws_until(checked_sizes, portions, until)
+        self._draws = Plan(
+            num_samples,
+            world_size=world_size,
+            batch_size=batch_size,
+            tail=tail,
+            shuffle=shuffle,
+            seed=seed,
+        )
+        quotas = _quotas(portions, self._draws.num_samples)
+        self.shares = tuple(
+            Share(size=size, num_draws=quota) for size, quota in zip(checked_sizes, quotas, strict=True)
+        )
+
+    @property
+    def world_size(self) -> int:
+        """Ranks that share the epoch."""
+        return self._draws.world_size
+
+    @property
+    def num_samples(self) -> int:
+        """Draws of the whole epoch."""
+        return self._draws.num_samples
+
+    @property
+    def tail(self) -> TailLike:
+        """What becomes of the remainder."""
+        return self._draws.tail
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether draws are shuffled."""
+        return self._draws.shuffle
+
+    @property
+    def seed(self) -> int:
+        """The seed of the orders."""
+        return self._draws.seed
+
+    @property
+    def num_ids(self) -> int:
+        """Sample ids run from 0 to one below this: the samples of all datasets."""
+        return sum(share.size for share in self.shares)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of one epoch, the same on every rank."""
+        return self._draws.num_steps
+
+    @property
+    def row_width(self) -> int:
+        """Slots of one rank's row: its batch size."""
+        return self._draws.row_width
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that is equal for plans of the same order."""
+        facts = (ORDER_VERSION, self._draws.fingerprint, self.shares)
+        return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+
+    def summary(self) -> Summary:
+        """Count steps, and draws that are used, dropped, padded and repeated; `shares` counts per dataset."""
+        return self._draws.summary()
+
+    def batch_size_of(self, step: int) -> int:
+        """Return the rows of one rank's batch at a step, with padding: here, at every step the same."""
+        return self._draws.batch_size_of(step)
+
+    def num_real(self, step: int, *, rank: int | None = None) -> int:
+        """Return how many rows of a step hold a sample: on one rank, or on all together."""
+        return self._draws.num_real(step, rank=rank)
+
+    def rows(self, rank: int, epoch: int = 0, first_step: int = 0, num_steps: int | None = None) -> Ids:
+        """Return the sample ids of one rank: (step, slot), -1 where there is no sample."""
+        rows = self._draws.rows(rank, epoch, first_step, num_steps)
+        edges = self._edges([share.num_draws for share in self.shares])
+        offsets = self._edges([share.size for share in self.shares])
+        dataset_of = np.searchsorted(edges, rows, side="right") - 1  # -1 for padding
+        for dataset, share in enumerate(self.shares):
+            here = dataset_of == dataset
+            places = rows[here] - edges[dataset] + self._first_place(dataset, epoch)
+            rows[here] = offsets[dataset] + self._order_of(dataset).samples_at(places % share.size)
+        return rows
+
+    def where(self, sample: int, epoch: int = 0) -> tuple[int, int, int] | None:
+        """Return the first (rank, step, slot) that sees a sample, or None if this epoch does not use it."""
+        dataset, index = self.dataset_of(sample)
+        share = self.shares[dataset]
+        place = int(self._order_of(dataset).positions_of(np.array([index]))[0])
+        first = (place - self._first_place(dataset, epoch)) % share.size
+        before = sum(other.num_draws for other in self.shares[:dataset])
+        found = [self._draws.where(before + draw, epoch) for draw in range(first, share.num_draws, share.size)]
+        return min((f for f in found if f is not None), key=lambda f: (f[1], f[2], f[0]), default=None)
+
+    def dataset_of(self, sample: int) -> tuple[int, int]:
+        """Return the dataset that a sample belongs to, and its index there.
+
+        >>> MixedPlan([100, 10], world_size=1, batch_size=1).dataset_of(103)
+        (1, 3)
+        """
+        offsets = self._edges([share.size for share in self.shares])
+        sample = whole_number("sample", sample, least=0, most=int(offsets[-1]) - 1)
+        dataset = int(np.searchsorted(offsets, sample, side="right")) - 1
+        return dataset, sample - int(offsets[dataset])
+
+    def resume(self, consumed: int, world_size: int | None = None, batch_size: int | None = None) -> MixedPlan:
+        """Return the plan of the rest of the epoch after `consumed` draws of this plan."""
+        return self._with_draws(self._draws.resume(consumed, world_size, batch_size))
+
+    def progress(self, step: int) -> dict[str, Any]:
+        """Return what a checkpoint must hold after `step` steps of this plan: one number."""
+        return self._draws.progress(step)
+
+    def at(self, progress: Mapping[str, Any]) -> MixedPlan:
+        """Return the plan of the rest of the epoch after the progress that another plan of this order made."""
+        return self._with_draws(self._draws.at(progress))
+
+    def _with_draws(self, draws: Plan) -> MixedPlan:
+        plan = object.__new__(MixedPlan)
+        plan._draws, plan.shares = draws, self.shares
+        return plan
+
+    def _first_place(self, dataset: int, epoch: int) -> int:
+        """Where in the dataset's circle this epoch begins."""
+        share = self.shares[dataset]
+        return epoch * share.num_draws % share.size
+
+    def _order_of(self, dataset: int) -> Order:
+        key = fold(self._draws.seed, _OF_DATASETS, dataset) if self._draws.shuffle else None
+        return make_order(self.shares[dataset].size, key)
+
+    @staticmethod
+    def _edges(counts: Sequence[int]) -> Ids:
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _checked_sizes(sizes: Sequence[int]) -> list[int]:
+    checked = [
+        whole_number(f"the size of dataset {dataset}", size, least=1, most=LARGEST_SIZE)
+        for dataset, size in enumerate(sizes)
+    ]
+    if not checked or sum(checked) > LARGEST_SIZE:
+        raise InputError(f"a mixture needs 1 to {LARGEST_SIZE} samples in all, got sizes {checked}")
+    return checked
+
+
+def _portions(sizes: list[int], weights: Sequence[float] | None) -> list[Fraction]:
+    """Return what part of the draws each dataset gets, exactly."""
+    given = sizes if weights is None else list(weights)
+    if len(given) != len(sizes):
+        raise InputError(f"weights must be one per dataset: got {len(given)} for {len(sizes)} datasets")
+    for dataset, weight in enumerate(given):
+        if isinstance(weight, bool) or not 0 < weight < math.inf:
+            raise InputError(f"the weight of dataset {dataset} must be above 0, got {weight!r}")
+    exact = [Fraction(weight) for weight in given]
+    return [weight / sum(exact) for weight in exact]
+
+
+def _draws_until(sizes: list[int], portions: list[Fraction], until: Until | str) -> int:
+    try:
+        until = Until(until)
+    except ValueError:
+        names = ", ".join(choice.value for choice in Until)
+        raise InputError(f"until must be one of {names}, got {until!r}") from None
+    lengths = [size / portion for size, portion in zip(sizes, portions, strict=True)]
+    if until is Until.FIRST_EXHAUSTED:
+        return math.floor(min(lengths))
+    return math.ceil(max(lengths))
+
+
+def _quotas(portions: list[Fraction], num_draws: int) -> list[int]:
+    """Round the portions to whole draws that add up, the largest remainders up."""
+    exact = [portion * num_draws for portion in portions]
+    quotas = [math.floor(quota) for quota in exact]
+    missing = num_draws - sum(quotas)
+    by_remainder = sorted(range(len(exact)), key=lambda dataset: (quotas[dataset] - exact[dataset], dataset))
+    for dataset in by_remainder[:missing]:
+        quotas[dataset] += 1
+    return quotas

@@ -1,0 +1,230 @@
+"""The plan of an epoch: which rank sees which sample at which step, by arithmetic alone.
+
+Nothing here communicates, loads or stores anything: the same integers give the same plan everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from paceline.errors import EmptyPlanError, InputError, whole_number
+from paceline.plan.deal import Deal
+from paceline.plan.keys import fold
+from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
+from paceline.plan.tail import Summary, Tail, TailLike
+
+LARGEST_SEED = (1 << 64) - 1
+ORDER_VERSION = 1  # part of every fingerprint; raised when the same integers give another order
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The plan of one epoch of `num_samples` samples over `world_size` ranks.
+
+    Every rank makes `num_steps` steps. What does not fill a step is treated as `tail` says and counted.
+
+    >>> plan = Plan(11, world_size=2, batch_size=4, shuffle=False)
+    >>> plan.rows(rank=0).tolist()
+    [[0, 2, 4, 6], [8, 10, -1, -1]]
+    >>> plan.rows(rank=1).tolist()
+    [[1, 3, 5, 7], [9, -1, -1, -1]]
+    >>> plan.where(10)
+    (0, 1, 1)
+
+    After 8 samples, go on with three ranks:
+
+    >>> rest = plan.resume(8, world_size=3)
+    >>> [rest.rows(rank=rank).tolist() for rank in range(3)]
+    [[[8, -1, -1, -1]], [[9, -1, -1, -1]], [[10, -1, -1, -1]]]
+
+    Attributes:
+        num_samples: Samples of the whole epoch.
+        world_size: Ranks that share the epoch.
+        batch_size: Rows of one rank's batch.
+        tail: What becomes of the remainder.
+        shuffle: Whether each epoch has an order of its own; otherwise samples keep theirs.
+        seed: Chooses the family of orders; mixed with the epoch, never added to it.
+        start: Samples of the epoch that were consumed before this plan begins; `resume` sets it.
+    """
+
+    num_samples: int
+    _: KW_ONLY
+    world_size: int
+    batch_size: int
+    tail: TailLike = Tail.PAD
+    shuffle: bool = True
+    seed: int = 0
+    start: int = 0
+    _deal: Deal = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        most = LARGEST_SIZE
+        num_samples = whole_number("num_samples", self.num_samples, least=1, most=most)
+        world_size = whole_number("world_size", self.world_size, least=1, most=most)
+        batch_size = whole_number("batch_size", self.batch_size, least=1, most=most // world_size)
+        start = whole_number("start", self.start, least=0, most=num_samples)
+        tail = Tail.of(self.tail)
+        checked_shuffle(self.shuffle)
+        deal = Deal(
+            num_samples=num_samples - start,
+            world_size=world_size,
+            batch_size=batch_size,
+            tail=tail,
+        )
+        if deal.num_steps == 0:
+            raise EmptyPlanError(_why_empty(deal, start))
+        checked = {
+            "num_samples": num_samples,
+            "world_size": world_size,
+            "batch_size": batch_size,
+            "start": start,
+            "tail": tail,
+            "seed": whole_number("seed", self.seed, least=0, most=LARGEST_SEED),
+            "_deal": deal,
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of one epoch, the same on every rank."""
+        return self._deal.num_steps
+
+    @property
+    def num_ids(self) -> int:
+        """Sample ids run from 0 to one below this: here, the number of samples."""
+        return self.num_samples
+
+    @property
+    def row_width(self) -> int:
+        """Slots of one rank's row: its `batch_size`."""
+        return self.batch_size
+
+    def batch_size_of(self, step: int) -> int:
+        """Return the rows of one rank's batch at a step, with padding: here, at every step the same."""
+        whole_number("step", step, least=0, most=self.num_steps - 1)
+        return self.batch_size
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that is equal for plans of the same order: same samples, shuffle and seed."""
+        facts = (ORDER_VERSION, self.num_samples, self.shuffle, self.seed)
+        return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+
+    def summary(self) -> Summary:
+        """Count steps and what is used, dropped, padded and repeated, over all ranks.
+
+        A resumed plan counts the rest of the epoch: `num_used` and `num_dropped` add up to what was left.
+        """
+        return self._deal.summary()
+
+    def num_real(self, step: int, *, rank: int | None = None) -> int:
+        """Return how many rows of a step hold a sample: on one rank, or on all together.
+
+        >>> plan = Plan(11, world_size=2, batch_size=4)
+        >>> plan.num_real(1), plan.num_real(1, rank=0), plan.num_real(1, rank=1)
+        (3, 2, 1)
+        """
+        step = whole_number("step", step, least=0, most=self.num_steps - 1)
+        if rank is None:
+            return self._deal.num_rows(step)
+        return self._deal.num_real(self._checked_rank(rank), step)
+
+    def rows(self, rank: int, epoch: int = 0, first_step: int = 0, num_steps: int | None = None) -> Ids:
+        """Return the sample ids of one rank: (step, slot), -1 where there is no sample.
+
+        Real rows come first. `first_step` and `num_steps` cut a part out; memory is that of the part.
+        """
+        rank = self._checked_rank(rank)
+        first_step, num_steps = checked_steps(self.num_steps, first_step, num_steps)
+        positions = self._deal.positions(rank, first_step, num_steps)
+        order = self._order(epoch)
+        if self.tail is Tail.REPEAT:
+            return order.samples_at((positions + self.start) % self.num_samples)
+        if num_steps == 0 or positions[-1, -1] >= 0:  # slots fill from the front, step after step
+            return order.samples_at(positions + self.start)
+        samples = order.samples_at(np.maximum(positions, 0) + self.start)
+        samples[positions < 0] = -1
+        return samples
+
+    def where(self, sample: int, epoch: int = 0) -> tuple[int, int, int] | None:
+        """Return the (rank, step, slot) that sees a sample, or None if this plan does not use it.
+
+        With the tail `repeat` it is the first place of several.
+        """
+        sample = whole_number("sample", sample, least=0, most=self.num_samples - 1)
+        position = int(self._order(epoch).positions_of(np.array([sample]))[0]) - self.start
+        if self.tail is Tail.REPEAT:
+            position %= self.num_samples
+        return self._deal.place_of(position)
+
+    def resume(self, consumed: int, world_size: int | None = None, batch_size: int | None = None) -> Plan:
+        """Return the plan of the rest of the epoch after `consumed` samples of this plan.
+
+        Each remaining sample comes exactly once, on any number of ranks and with any batch size. Plans that
+        were resumed can be resumed again.
+        """
+        consumed = whole_number("consumed", consumed, least=0, most=self.num_samples - self.start)
+        return replace(
+            self,
+            start=self.start + consumed,
+            world_size=self.world_size if world_size is None else world_size,
+            batch_size=self.batch_size if batch_size is None else batch_size,
+        )
+
+    def progress(self, step: int) -> dict[str, Any]:
+        """Return what a checkpoint must hold after `step` steps of this plan: one number.
+
+        With the last step the whole epoch is spent, also what the tail has dropped.
+        """
+        step = whole_number("step", step, least=0, most=self.num_steps)
+        if step == self.num_steps:
+            return {"consumed": self.num_samples}
+        return {"consumed": self.start + self._deal.num_dealt(step)}
+
+    def at(self, progress: Mapping[str, Any]) -> Plan:
+        """Return the plan of the rest of the epoch after the progress that another plan of this order made."""
+        consumed = whole_number("consumed", progress["consumed"], least=0, most=self.num_samples)
+        return replace(self, start=consumed)
+
+    def _checked_rank(self, rank: int) -> int:
+        return whole_number("rank", rank, least=0, most=self.world_size - 1)
+
+    def _order(self, epoch: int) -> Order:
+        epoch = whole_number("epoch", epoch, least=0, most=LARGEST_SEED)
+        return make_order(self.num_samples, fold(self.seed, epoch) if self.shuffle else None)
+
+
+def checked_shuffle(shuffle: bool) -> bool:
+    """Return `shuffle` if it is a boolean: a seed or a generator given by mistake would count as true."""
+    if not isinstance(shuffle, bool):
+        raise InputError(f"shuffle must be True or False, got {shuffle!r}")
+    return shuffle
+
+
+def checked_steps(of: int, first_step: int, num_steps: int | None) -> tuple[int, int]:
+    """Return the first step and the number of steps of a part of `of` steps."""
+    first_step = whole_number("first_step", first_step, least=0, most=of)
+    left = of - first_step
+    if num_steps is None:
+        return first_step, left
+    return first_step, whole_number("num_steps", num_steps, least=0, most=left)
+
+
+def _why_empty(deal: Deal, start: int) -> str:
+    if deal.num_samples == 0:
+        return f"nothing is left of the epoch: all {start} samples are consumed; go on with the next epoch"
+    left = f"the {deal.num_samples} samples that are left" if start else f"{deal.num_samples} samples"
+    if deal.tail is Tail.DROP:
+        needed = f"{deal.world_size} ranks x batch {deal.batch_size} = {deal.samples_per_step}"
+    else:
+        needed = f"one for each of {deal.world_size} ranks"
+    return (
+        f"no step can be made with tail={deal.tail.value!r}: {left} do not fill one step ({needed}); "
+        f"use tail='pad', fewer ranks or a smaller batch"
+    )

@@ -1,0 +1,1 @@
+"""Values turned into what people and programs read. It decides nothing and prints nothing."""

@@ -1,0 +1,59 @@
+"""Plain text for people: tables and lists of ranks. It prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """Name ranks shortly.
+
+    >>> ranks_text([6]), ranks_text([0, 1, 2, 5])
+    ('rank 6', 'ranks 0-2, 5')
+    """
+    ordered = sorted(ranks)
+    runs: list[list[int]] = []
+    for rank in ordered:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(texts)}"
+
+
+def groups_text(values: Sequence[object]) -> str:
+    """Say which ranks have which value; the values are given in the order of ranks.
+
+    >>> groups_text([5, 5, 5, 3])
+    '5 on ranks 0-2, 3 on rank 3'
+    >>> groups_text([3, 3])
+    '3 on every rank'
+    """
+    ranks: dict[object, list[int]] = {}
+    for rank, value in enumerate(values):
+        ranks.setdefault(value, []).append(rank)
+    if len(ranks) == 1:
+        return f"{values[0]} on every rank"
+    return ", ".join(f"{value} on {ranks_text(members)}" for value, members in ranks.items())
+
+
+def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Lay cells out in columns: numbers to the right, texts to the left, nothing cut off.
+
+    >>> print(table_text(["tail", "steps"], [["pad", 5], ["drop", 14]]))
+    tail  steps
+    pad       5
+    drop     14
+    """
+    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    is_number = [all(isinstance(row[column], int) for row in rows) for column in range(len(header))]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, is_number, strict=True)
+        ).rstrip()
+        for row in cells
+    )
+    return "\n".join(lines)
