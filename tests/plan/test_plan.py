@@ -129,8 +129,8 @@ def test_an_epoch_resumed_again_and_again_on_other_ranks_sees_each_sample_once(
 ) -> None:
     plan = Plan(num_samples, world_size=3, batch_size=2, tail=tail, seed=seed)
     total: Counter[int] = Counter()
-    for steps, world_size, batch_size in changes:
-        steps = min(steps, plan.num_steps - 1)
+    for wanted, world_size, batch_size in changes:
+        steps = min(wanted, plan.num_steps - 1)
         total += seen(plan, 4, steps)
         plan = plan.resume(steps * plan.world_size * plan.batch_size, world_size, batch_size)
     total += seen(plan, 4)

@@ -14,6 +14,7 @@ import numpy as np
 
 from paceline.errors import InputError, whole_number
 from paceline.loader.fields import Field, fields_of, ids_of
+from paceline.loader.sampler import PlanSampler
 from paceline.plan.order import Ids
 
 Factory = Callable[[int, int], Iterable[Any]]
@@ -190,6 +191,7 @@ def _batches(
     try:
         batches = factory(rank, world_size)
         run.num_samples = _samples_of(batches)
+        num_real = _count_of_real_rows(batches)
         iterator = iter(batches)
     except Exception as error:
         run.error = f"{type(error).__name__}: {error}"
@@ -206,13 +208,26 @@ def _batches(
         except Exception as error:
             run.error = f"{type(error).__name__}: {error}"
             return
-        yield tuple(fields_of(batch)), ids_of(batch, ids)
+        found = ids_of(batch, ids)
+        if found is not None and num_real is not None:
+            found = found[: num_real(step)]  # what follows are stand-ins
+        yield tuple(fields_of(batch)), found
         step += 1
 
 
 def _samples_of(batches: Any) -> int | None:
-    dataset = getattr(batches, "dataset", None)
+    dataset: Any = getattr(batches, "dataset", None)
+    while hasattr(dataset, "dataset") and hasattr(dataset, "indices"):  # torch's Subset
+        dataset = dataset.dataset
     return len(dataset) if isinstance(dataset, Sized) else None
+
+
+def _count_of_real_rows(batches: Any) -> Callable[[int], int] | None:
+    """Return what tells real rows from stand-ins: a PlanSampler, alone or in a DataLoader."""
+    for source in (batches, getattr(batches, "batch_sampler", None)):
+        if isinstance(source, PlanSampler):
+            return source.num_real
+    return None
 
 
 def _raised(runs: list[_RankRun]) -> Iterable[BrokenContract]:
@@ -286,8 +301,11 @@ def _count_ids(runs: list[_RankRun], num_samples: int | None) -> IdCount | None:
     if not parts:
         return None
     distinct, counts = np.unique(np.concatenate(parts), return_counts=True)
-    known = [run.num_samples for run in runs if run.num_samples is not None]
-    expected = num_samples if num_samples is not None else max(known, default=None)
+    expected = num_samples if num_samples is not None else _agreed_samples(runs)
+    if expected is not None and distinct.size and distinct[-1] >= expected:
+        if num_samples is not None:
+            raise InputError(f"id {distinct[-1]} cannot be of a dataset of {num_samples} samples")
+        expected = None  # what the factory calls its dataset is not what the ids count
     lost = None if expected is None else np.setdiff1d(np.arange(expected), distinct)
     return IdCount(
         num_rows=int(counts.sum()),
@@ -297,6 +315,11 @@ def _count_ids(runs: list[_RankRun], num_samples: int | None) -> IdCount | None:
         lost=() if lost is None else _first_few(lost),
         num_lost=None if lost is None else int(lost.size),
     )
+
+
+def _agreed_samples(runs: list[_RankRun]) -> int | None:
+    known = {run.num_samples for run in runs}
+    return known.pop() if len(known) == 1 else None
 
 
 def _first_few(ids: Ids) -> tuple[int, ...]:

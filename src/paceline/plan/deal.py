@@ -76,8 +76,8 @@ class Deal:
 
         With the tail `repeat` positions at and beyond `num_samples` are those that come again.
         """
-        rows = np.arange(first_step * self.batch_size, (first_step + num_steps) * self.batch_size)
-        positions = rows.reshape(num_steps, self.batch_size) * self.world_size + rank
+        begin, end = (step * self.samples_per_step + rank for step in (first_step, first_step + num_steps))
+        positions = np.arange(begin, end, self.world_size, dtype=np.int64).reshape(num_steps, self.batch_size)
         if self.tail is not Tail.REPEAT:
             # Only the last steps can hold less: the rest of the block is left untouched.
             full = max(0, self.num_used // self.samples_per_step - first_step)

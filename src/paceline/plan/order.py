@@ -21,7 +21,7 @@ Ids = NDArray[np.int64]
 LARGEST_TABLE = 65_536  # entries of a table fit uint16: 128 KiB
 LARGEST_SIZE = 1 << 62
 _NUM_ROUNDS = 6
-_BLOCK = 65_536  # positions worked on at a time: the scratch arrays stay in the cache
+_BLOCK = 16_384  # positions worked on at a time: the scratch arrays stay in the cache
 
 
 class Order(Protocol):
@@ -156,11 +156,15 @@ class Feistel:
         high = (numbers >> low_bits).astype(np.uint32)
         for number in rounds:
             if number % 2 == 0:
-                low ^= _scramble(high ^ keys[number]) >> np.uint32(32 - low_bits)
+                turn = _scramble(high ^ keys[number])
+                turn >>= np.uint32(32 - low_bits)
+                low ^= turn
             else:
-                turn = _scramble(low ^ keys[number]).astype(np.uint64) * np.uint64(num_high)
-                shift = (turn >> np.uint64(32)).astype(np.uint32)
-                high += num_high - shift if backward else shift
+                wide = _scramble(low ^ keys[number]).astype(np.uint64)
+                wide *= np.uint64(num_high)
+                wide >>= np.uint64(32)
+                turn = wide.astype(np.uint32)
+                high += num_high - turn if backward else turn
                 # high modulo num_high: where high < num_high, the difference wraps to a large number
                 np.minimum(high, high - num_high, out=high)
         return (high.astype(np.int64) << low_bits) | low.astype(np.int64)

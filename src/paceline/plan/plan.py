@@ -146,10 +146,14 @@ class Plan:
         order = self._order(epoch)
         if self.tail is Tail.REPEAT:
             return order.samples_at((positions + self.start) % self.num_samples)
-        if num_steps == 0 or positions[-1, -1] >= 0:  # slots fill from the front, step after step
-            return order.samples_at(positions + self.start)
-        samples = order.samples_at(np.maximum(positions, 0) + self.start)
-        samples[positions < 0] = -1
+        missing = None
+        if num_steps and positions[-1, -1] < 0:  # slots fill from the front, step after step
+            missing = positions < 0
+            positions[missing] = 0
+        positions += self.start
+        samples = order.samples_at(positions)
+        if missing is not None:
+            samples[missing] = -1
         return samples
 
     def where(self, sample: int, epoch: int = 0) -> tuple[int, int, int] | None:

@@ -91,8 +91,9 @@ def tails_as_text(report: TailReport) -> str:
 
 
 def _classic_lines(report: TailReport) -> list[str]:
-    batches = groups_text(report.clamped)
-    lines = [f"The classic bug, ceil(N/W) samples per rank with the last rank clamped: {batches}"]
+    lines = [
+        f"The classic bug, ceil(N/W) samples per rank with the last rank clamped: batches {groups_text(report.clamped)}"
+    ]
     if report.clamped_deadlocks:
         lines.append(
             f"With a barrier in each step this will deadlock: some ranks wait in a step "

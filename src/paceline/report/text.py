@@ -26,7 +26,7 @@ def groups_text(values: Sequence[object]) -> str:
     """Say which ranks have which value; the values are given in the order of ranks.
 
     >>> groups_text([5, 5, 5, 3])
-    '5 on ranks 0-2, 3 on rank 3'
+    '5 on ranks 0-2; 3 on rank 3'
     >>> groups_text([3, 3])
     '3 on every rank'
     """
@@ -35,7 +35,7 @@ def groups_text(values: Sequence[object]) -> str:
         ranks.setdefault(value, []).append(rank)
     if len(ranks) == 1:
         return f"{values[0]} on every rank"
-    return ", ".join(f"{value} on {ranks_text(members)}" for value, members in ranks.items())
+    return "; ".join(f"{value} on {ranks_text(members)}" for value, members in ranks.items())
 
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -1,0 +1,36 @@
+"""What every benchmark writes beside its figures: machine, versions and command, so that they can be judged later."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def write_record(name: str, figures: Any, *, packages: list[str], seed: int) -> None:
+    """Write the figures and what they were measured on; print where."""
+    record = {
+        "command": f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}".strip(),
+        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"},
+        "python": platform.python_version(),
+        "versions": {package: version(package) for package in packages},
+        "seed": seed,
+        "figures": figures,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    print(f"\nwritten: benchmarks/results/{path.name}")
+
+
+def _cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()

@@ -1,0 +1,136 @@
+"""The command line as a user has it: real processes, real output, real exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def paceline(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "paceline", *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, check=False
+    )
+
+
+def test_plan_shows_each_tail_and_the_classic_bug() -> None:
+    done = paceline("plan", "--samples", "100", "--ranks", "7", "--batch", "3")
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("drop", "even", "pad", "repeat", "5 on ranks 0-5; 3 on rank 6", "will deadlock"):
+        assert words in done.stdout
+
+
+def test_plan_prints_json() -> None:
+    done = paceline("plan", "--samples", "100", "--ranks", "7", "--batch", "3", "--tail", "pad", "--json")
+    value = json.loads(done.stdout)
+    assert value["tails"] == [
+        {
+            "tail": "pad",
+            "num_steps": 5,
+            "num_used": 100,
+            "num_dropped": 0,
+            "num_padded": 5,
+            "num_repeated": 0,
+            "last_step_real_rows": [3, 3, 2, 2, 2, 2, 2],
+            "problem": None,
+        }
+    ]
+    assert value["clamped_ceil"] == {"batches": [5, 5, 5, 5, 5, 5, 3], "will_deadlock": True}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("plan --samples 0 --ranks 7 --batch 3", "num_samples must be a whole number from 1"),
+        ("plan --samples 10 --ranks -1 --batch 3", "world_size must be"),
+        ("plan --samples 1.5 --ranks 7 --batch 3", "invalid int value: '1.5'"),
+        ("plan --samples 10 --ranks 7 --batch 3 --tail wag", "invalid choice: 'wag'"),
+        ("plan --samples 10 --ranks 7 --batch 3 --tail drop", "10 samples do not fill one step"),
+        ("plan --samples 10", "required: --ranks, --batch"),
+        ("check loaders.py:nothing --ranks 2", "loaders.py has no function 'nothing'"),
+        ("check no_such_module:f --ranks 2", "no module 'no_such_module'"),
+        ("check gone.py:f --ranks 2", "no file 'gone.py'"),
+        ("check loaders --ranks 2", "names no factory"),
+        ("check loaders.py:planned --ranks 0", "world_size must be"),
+        ("check loaders.py:planned --ranks 2 --ids nope", "the batch has no ids at 'nope'"),
+        ("dance", "invalid choice: 'dance'"),
+        ("", "required: VERB"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_why(arguments: str, words: str) -> None:
+    done = paceline(*arguments.split(), cwd=EXAMPLES)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_check_ends_with_90_and_names_rank_and_step() -> None:
+    done = paceline("check", "loaders.py:clamped", "--ranks", "7", cwd=EXAMPLES)
+    assert (done.returncode, done.stderr) == (90, "")
+    assert "BROKEN" in done.stdout
+    assert "from step 3 on" in done.stdout
+    assert "rank 6: 3 steps" in done.stdout
+
+
+def test_check_of_a_module_on_the_current_path_holds() -> None:
+    done = paceline("check", "loaders:planned", "--ranks", "7", "--exactly-once", "--json", cwd=EXAMPLES)
+    value = json.loads(done.stdout)
+    assert (done.returncode, value["outcome"], value["steps"]) == (0, "ok", [5] * 7)
+    assert value["ids"]["num_distinct"] == 100
+
+
+def test_an_error_inside_the_module_is_not_called_a_missing_module(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import not_installed_anywhere\n")
+    done = paceline("check", "mine:f", "--ranks", "2", cwd=tmp_path)
+    assert "No module named 'not_installed_anywhere'" in done.stderr
+    assert "there is no module 'mine'" not in done.stderr
+
+
+def test_check_has_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "def factory(rank, world_size):\n"
+        "    for step in range(30):\n"
+        "        time.sleep(0.01)\n"
+        "        yield [0]\n"
+    )
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "paceline", "check", "slow.py:factory", "--ranks", "3"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(slave)
+    shown = os.read(master, 1 << 20).decode(errors="replace")
+    os.close(master)
+    assert done.returncode == 0
+    assert "rank 1" in shown
+    assert "step" in shown
+    assert "contract holds" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m paceline plan --samples 100 --ranks 7 --batch 3 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("100 samples")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_shows_what_it_promises() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "demo.py")], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.index("will deadlock") < done.stdout.index("BROKEN") < done.stdout.rindex("contract holds")

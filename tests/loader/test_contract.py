@@ -1,0 +1,246 @@
+"""The check: it names the first step and the ranks that differ, and counts what is lost or repeated."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate.data_loader import BatchSamplerShard
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
+
+from paceline import PacelineError, PlanSampler, Tail
+from paceline.loader import check_contract
+from paceline.loader.contract import Difference
+
+Pair = namedtuple("Pair", ["x", "y"])
+
+
+@dataclass
+class Record:
+    x: Any
+    note: str = "a"
+
+
+def test_unequal_steps_are_named_with_the_ranks_and_the_first_step() -> None:
+    result = check_contract(lambda rank, _: [[0]] * (3 if rank == 6 else 5), 7)
+    (broken,) = result.broken
+    assert (broken.kind, broken.step, broken.ranks) == (Difference.STEPS, 3, (6,))
+    assert [(group.ranks, group.value) for group in broken.groups] == [((0, 1, 2, 3, 4, 5), "5"), ((6,), "3")]
+    assert not result.holds
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind", "field"),
+    [
+        (torch.zeros(2, 4), Difference.SHAPE, "x"),
+        (torch.zeros(3, 4, dtype=torch.float64), Difference.DTYPE, "x"),
+        (np.zeros((3, 4), dtype=np.float32), Difference.DTYPE, "x"),
+    ],
+)
+@pytest.mark.parametrize("kind_of_batch", [lambda x: {"x": x}, lambda x: Pair(x, 0), Record])
+def test_an_odd_tensor_is_named(odd: Any, kind: Difference, field: str, kind_of_batch: Any) -> None:
+    def factory(rank: int, world_size: int) -> Iterator[Any]:
+        for step in range(4):
+            yield kind_of_batch(odd if (rank, step) == (2, 1) else torch.zeros(3, 4))
+
+    result = check_contract(factory, 5)
+    assert [(b.kind, b.step, b.field, b.ranks) for b in result.broken] == [(kind, 1, field, (2,))]
+
+
+def test_only_the_first_differing_step_is_told() -> None:
+    result = check_contract(lambda rank, _: [np.zeros(3), np.zeros(3 + rank), np.zeros(4 + rank)], 2)
+    assert [(b.step, b.kind) for b in result.broken] == [(1, Difference.SHAPE)]
+
+
+def test_a_missing_field_is_told() -> None:
+    def factory(rank: int, world_size: int) -> list[Any]:
+        return [{"x": np.zeros(1)} | ({"mask": np.ones(1)} if rank else {})]
+
+    (broken,) = check_contract(factory, 4).broken
+    assert (broken.kind, broken.ranks) == (Difference.FIELDS, (0,))
+    assert [group.value for group in broken.groups] == ["x, mask", "x"]
+
+
+def test_nested_fields_and_lists_have_paths() -> None:
+    def factory(rank: int, world_size: int) -> list[Any]:
+        return [({"a": [np.zeros(2), np.zeros(2 + rank)]}, ["text"] * 2)]
+
+    (broken,) = check_contract(factory, 2).broken
+    assert broken.field == "[0].a[1]"
+
+
+def test_ragged_fields_may_differ_in_shape_but_not_in_dtype() -> None:
+    def factory(rank: int, world_size: int) -> list[Any]:
+        return [{"x": np.zeros(2 + rank, dtype=np.float32 if rank else np.float64)}]
+
+    result = check_contract(factory, 2, ragged=["x"])
+    assert [broken.kind for broken in result.broken] == [Difference.DTYPE]
+
+
+class Jagged:
+    """Like a KeyedJaggedTensor: keys, values and lengths are methods."""
+
+    def __init__(self, lengths: list[int], dtype: str = "int64") -> None:
+        self._lengths, self._dtype = np.array(lengths), dtype
+
+    def keys(self) -> list[str]:
+        return ["item"]
+
+    def lengths(self) -> Any:
+        return self._lengths
+
+    def values(self) -> Any:
+        return np.zeros(self._lengths.sum(), dtype=self._dtype)
+
+
+def test_jagged_values_may_differ_in_number_but_lengths_may_not() -> None:
+    assert check_contract(lambda rank, _: [{"h": Jagged([1, rank])}], 3).holds
+    (broken,) = check_contract(lambda rank, _: [{"h": Jagged([1] * (1 + rank))}], 2).broken
+    assert broken.field == "h.lengths"
+    (broken,) = check_contract(lambda rank, _: [{"h": Jagged([1], "int32" if rank else "int64")}], 2).broken
+    assert (broken.field, broken.kind) == ("h.values", Difference.DTYPE)
+
+
+def test_a_rank_that_raises_is_named_with_its_error() -> None:
+    def factory(rank: int, world_size: int) -> Iterator[list[int]]:
+        yield [1]
+        if rank == 1:
+            raise OSError("corrupt file")
+        yield [2]
+
+    result = check_contract(factory, 3)
+    assert [b.kind for b in result.broken] == [Difference.RAISED, Difference.STEPS]
+    assert (result.broken[0].ranks, result.broken[0].step) == ((1,), 1)
+    assert result.broken[0].groups[0].value == "OSError: corrupt file"
+
+
+def test_a_factory_that_raises_is_told() -> None:
+    def factory(rank: int, world_size: int) -> list[Any]:
+        raise RuntimeError("no data")
+
+    assert check_contract(factory, 2).broken[0].ranks == (0, 1)
+
+
+def test_a_run_that_does_nothing_is_broken() -> None:
+    result = check_contract(lambda rank, world_size: [], 3)
+    assert [broken.kind for broken in result.broken] == [Difference.EMPTY]
+
+
+def test_endless_batches_are_cut() -> None:
+    def endless(rank: int, world_size: int) -> Iterator[list[int]]:
+        while True:
+            yield [rank]
+
+    result = check_contract(endless, 2, max_steps=10)
+    assert result.steps == (10, 10)
+    assert result.is_cut
+    assert result.holds
+
+
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 4), st.sampled_from(list(Tail)))
+def test_the_ids_of_a_sampler_are_counted_as_its_plan_says(
+    num_samples: int, world_size: int, batch_size: int, tail: Tail
+) -> None:
+    def factory(rank: int, world_size: int) -> PlanSampler:
+        return PlanSampler(
+            num_samples, batch_size=batch_size, num_replicas=world_size, rank=rank, tail=tail, stand_in=0
+        )
+
+    try:
+        summary = factory(0, world_size).plan.summary()
+    except PacelineError:
+        return
+    result = check_contract(factory, world_size, num_samples=num_samples)
+    assert result.holds
+    assert result.ids is not None
+    assert result.ids.num_distinct == summary.num_used
+    assert result.ids.num_lost == summary.num_dropped
+    assert result.ids.num_repeated == summary.num_repeated
+
+
+@pytest.mark.parametrize(
+    "shape_of_batch",
+    [
+        lambda ids: ids,
+        np.array,
+        torch.tensor,
+        lambda ids: {"x": torch.zeros(len(ids), 2), "sample_id": torch.tensor(ids)},
+        lambda ids: {"idx": ids},
+        lambda ids: {"id": torch.tensor([*ids, -1])},  # -1 is padding
+    ],
+)
+def test_ids_are_found_where_they_usually_are(shape_of_batch: Any) -> None:
+    def factory(rank: int, world_size: int) -> list[Any]:
+        return [shape_of_batch([rank, 7])]
+
+    ids = check_contract(factory, 3, num_samples=10).ids
+    assert ids is not None
+    assert (ids.num_rows, ids.num_distinct, ids.num_repeated, ids.repeated) == (6, 4, 2, (7,))
+    assert (ids.num_lost, ids.lost) == (6, (3, 4, 5, 6, 8, 9))
+
+
+@pytest.mark.parametrize(("path", "batch"), [("meta.key", {"meta": {"key": [4, 5]}}), ("1", ("x", [4, 5]))])
+def test_ids_can_be_pointed_at(path: str, batch: Any) -> None:
+    ids = check_contract(lambda rank, _: [batch], 1, ids=path).ids
+    assert ids is not None
+    assert (ids.num_distinct, ids.num_lost) == (2, None)
+
+
+@pytest.mark.parametrize("batch", [{"x": torch.zeros(3)}, [True, False], torch.zeros(2, 2, dtype=torch.int64), "abc"])
+def test_what_is_no_id_is_not_taken_for_one(batch: Any) -> None:
+    assert check_contract(lambda rank, _: [batch], 2).ids is None
+
+
+def test_accelerate_shards_and_dataloaders_can_be_checked() -> None:
+    def shard(rank: int, world_size: int) -> Any:
+        batches = BatchSampler(SequentialSampler(range(100)), batch_size=3, drop_last=False)
+        return BatchSamplerShard(batches, num_processes=world_size, process_index=rank, even_batches=True)
+
+    def loader(rank: int, world_size: int) -> Any:
+        data = TensorDataset(torch.arange(100))
+        return DataLoader(data, batch_sampler=shard(rank, world_size))
+
+    for factory in (shard, loader):
+        result = check_contract(factory, 7, ids="0" if factory is loader else None, num_samples=100)
+        assert result.holds
+        assert result.ids is not None
+        assert (result.ids.num_repeated, result.ids.num_lost) == (5, 0)
+
+
+def test_exactly_once_is_a_contract_only_when_asked_for() -> None:
+    assert check_contract(lambda rank, _: [[0]], 2, num_samples=2).holds
+    assert not check_contract(lambda rank, _: [[0]], 2, num_samples=2, exactly_once=True).holds
+    assert check_contract(lambda rank, _: [[rank]], 2, num_samples=2, exactly_once=True).holds
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ids": "nope"}, "the batch has no ids at 'nope': at 'nope' it has id, x"),
+        ({"ids": "x"}, "not one list of whole numbers"),
+        ({"num_samples": 3}, "id 5 cannot be of a dataset of 3 samples"),
+        ({"exactly_once": True}, "cannot be judged"),
+        ({"max_steps": 0}, "max_steps must be"),
+    ],
+)
+def test_questions_that_cannot_be_answered_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_contract(lambda rank, _: [{"id": [5], "x": torch.zeros(1, 1)}], 2, **options)
+
+
+def test_the_length_of_a_subset_is_not_taken_for_the_dataset() -> None:
+    def factory(rank: int, world_size: int) -> Any:
+        data: Any = list(range(40))
+        part = torch.utils.data.Subset(data, list(range(rank * 10, rank * 10 + 10)))
+        return DataLoader(part, batch_size=5)
+
+    ids = check_contract(factory, 4).ids
+    assert ids is not None
+    assert (ids.num_expected, ids.num_lost) == (40, 0)

@@ -1,0 +1,171 @@
+"""The sampler in the loaders that people have: the real packages, in real processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader, Dataset
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+from paceline import Plan, PlanSampler
+
+pytestmark = [
+    pytest.mark.packages,
+    # torchdata 0.11 calls what torch 2.13 calls deprecated
+    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),
+]
+
+SCRIPTS = Path(__file__).parent / "scripts"
+NUM_SAMPLES = 53
+
+
+class Ids(Dataset[int]):
+    """A dataset whose samples are their own ids."""
+
+    def __init__(self, num_samples: int = 100) -> None:
+        self.num_samples = num_samples
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def sampler_of(rank: int = 0, ranks: int = 2, batch: int = 2, **options: Any) -> PlanSampler:
+    return PlanSampler(100, batch_size=batch, num_replicas=ranks, rank=rank, seed=7, **options)
+
+
+def lists(batches: Any) -> list[list[int]]:
+    return [batch.tolist() for batch in batches]
+
+
+@pytest.mark.parametrize(("num_workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_a_plain_dataloader_gives_the_plan_in_every_epoch(num_workers: int, persistent: bool) -> None:
+    sampler = sampler_of(rank=1, ranks=7, batch=3, stand_in=0)
+    loader = DataLoader(Ids(), batch_sampler=sampler, num_workers=num_workers, persistent_workers=persistent)
+    plan = Plan(100, world_size=7, batch_size=3, seed=7)
+    assert len(loader) == plan.num_steps
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        expected = plan.rows(1, epoch)
+        expected[expected < 0] = 0
+        assert lists(loader) == expected.tolist()
+    del loader
+
+
+def test_with_workers_ahead_the_loop_says_what_was_consumed() -> None:
+    sampler = sampler_of()
+    whole = list(sampler)
+    loader = iter(DataLoader(Ids(), batch_sampler=sampler, num_workers=2))
+    consumed = lists(islice(loader, 9))
+    handed_out = sampler.state_dict()["consumed"]
+    state = sampler.state_dict(step=9)
+    del loader
+    assert handed_out > state["consumed"] == 9 * 4, "workers had fetched further"
+    other = sampler_of()
+    other.load_state_dict(state)
+    rest = lists(DataLoader(Ids(), batch_sampler=other, num_workers=1))
+    assert consumed + rest == whole
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("step", [0, 1, 9, 24])
+def test_a_stateful_dataloader_resumes_where_the_loop_was(num_workers: int, step: int) -> None:
+    whole = {epoch: _epoch_of(epoch) for epoch in (1, 2)}
+    first = _stateful(num_workers)
+    first.batch_sampler.set_epoch(1)
+    iterator = iter(first)
+    consumed = lists(islice(iterator, step))
+    state = first.state_dict()
+    del iterator, first
+    assert consumed == whole[1][:step]
+
+    second = _stateful(num_workers)
+    second.load_state_dict(state)
+    second.batch_sampler.set_epoch(1)
+    assert lists(second) == whole[1][step:]
+    second.batch_sampler.set_epoch(2)
+    assert lists(second) == whole[2], "the epoch after a resumed one is whole"
+    del second
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_stateful_dataloader_saved_at_the_end_of_an_epoch_gives_the_next_one_whole(num_workers: int) -> None:
+    first = _stateful(num_workers)
+    first.batch_sampler.set_epoch(1)
+    assert lists(first) == _epoch_of(1)
+    state = first.state_dict()
+    del first
+    second = _stateful(num_workers)
+    second.load_state_dict(state)
+    second.batch_sampler.set_epoch(2)
+    assert lists(second) == _epoch_of(2)
+    del second
+
+
+def _stateful(num_workers: int) -> Any:
+    return StatefulDataLoader(Ids(), batch_sampler=sampler_of(), num_workers=num_workers)
+
+
+def _epoch_of(epoch: int) -> list[list[int]]:
+    sampler = sampler_of()
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def test_lightning_trains_every_sample_once_and_each_epoch_in_its_own_order(tmp_path: Path) -> None:
+    results = _run_ranks("with_lightning.py", tmp_path)
+    for epoch in range(2):
+        _assert_is_plan(results, epoch)
+    assert results[0]["seen"][0] != results[0]["seen"][1]
+
+
+def test_accelerate_leaves_a_loader_alone_that_is_marked_as_prepared(tmp_path: Path) -> None:
+    results = _run_ranks("with_accelerate.py", tmp_path, "marked")
+    for epoch in range(2):
+        _assert_is_plan(results, epoch)
+
+
+def test_accelerate_shards_an_unmarked_loader_again(tmp_path: Path) -> None:
+    """Why the mark is needed: without it half of the batches are gone. If this fails, the docs can be simpler."""
+    results = _run_ranks("with_accelerate.py", tmp_path, "unmarked")
+    rows = sum(len(batch) for result in results for batch in result["seen"][0])
+    assert rows < NUM_SAMPLES
+
+
+def _assert_is_plan(results: list[dict[str, Any]], epoch: int) -> None:
+    plan = Plan(NUM_SAMPLES, world_size=2, batch_size=4, seed=1)
+    for rank, result in enumerate(results):
+        rows = plan.rows(rank, epoch)
+        rows[rows < 0] = 0
+        assert result["seen"][epoch] == rows.tolist()
+        assert [plan.num_real(step, rank=rank) for step in range(plan.num_steps)] == result["real"]
+    real = Counter(
+        sample
+        for result in results
+        for batch, num_real in zip(result["seen"][epoch], result["real"], strict=True)
+        for sample in batch[:num_real]
+    )
+    assert real == Counter(range(NUM_SAMPLES))
+
+
+def _run_ranks(script: str, out: Path, *arguments: str) -> list[dict[str, Any]]:
+    """Run a script on two ranks by torchrun, which picks a free port itself."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launcher, str(SCRIPTS / script), str(out), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]

@@ -1,0 +1,43 @@
+"""What the documents show is what happens: every `$ paceline` block is run and compared."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def shown_commands() -> list[tuple[str, str, str]]:
+    """Every command in a console block, with the output that the document shows."""
+    found = []
+    for document in DOCUMENTS:
+        for block in re.findall(r"```console\n(.*?)```", document.read_text(), flags=re.DOTALL):
+            for command, output in re.findall(r"\$ (paceline .*)\n((?:(?!\$ ).*\n?)*)", block):
+                found.append((document.name, command, output))
+    return found
+
+
+@pytest.mark.parametrize(("document", "command", "output"), shown_commands())
+def test_the_output_shown_is_the_real_one(document: str, command: str, output: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert done.stdout.strip() == output.strip(), f"{document}: {command}"
+
+
+def test_the_readme_shows_the_classic_case() -> None:
+    commands = [command for document, command, _ in shown_commands() if document == "README.md"]
+    assert "paceline plan --samples 100 --ranks 7 --batch 3" in commands
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
+    assert [target for target in targets if not (document.parent / target).exists()] == []

@@ -1,0 +1,67 @@
+"""Importing costs nothing that is not used, and starts nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import paceline
+
+HEAVY = ("torch", "numba", "mpi4py", "rich")
+
+
+def run(code: str) -> dict[str, object]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    value: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return value
+
+
+LOOK = """
+import json, sys, threading
+heavy = [name for name in {heavy!r} if name in sys.modules]
+print(json.dumps(dict(heavy=heavy, numpy="numpy" in sys.modules, threads=threading.active_count())))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import paceline",
+        "import paceline\nfor name in paceline.__all__: getattr(paceline, name)",
+        "from paceline.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass",
+        "from paceline.cli import main\nmain(['plan', '--samples', '9', '--ranks', '2', '--batch', '2'])",
+    ],
+)
+def test_no_framework_is_loaded_and_no_thread_is_started(code: str) -> None:
+    found = run(code + LOOK.format(heavy=HEAVY))
+    assert found["heavy"] == []
+    assert found["threads"] == 1
+
+
+def test_help_and_import_do_not_even_load_numpy() -> None:
+    code = "import paceline\nfrom paceline.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert run(code + LOOK.format(heavy=HEAVY))["numpy"] is False
+
+
+def test_everything_takes_less_than_100_ms_beyond_numpy() -> None:
+    """The least of several runs: other work on the machine can only add to it."""
+    code = """
+import json, time
+import numpy
+begin = time.perf_counter()
+import paceline
+for name in paceline.__all__: getattr(paceline, name)
+print(json.dumps(dict(seconds=time.perf_counter() - begin)))
+"""
+    assert min(float(str(run(code)["seconds"])) for _ in range(5)) < 0.1
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(paceline.__all__) <= set(dir(paceline))
+    for name in paceline.__all__:
+        assert getattr(paceline, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = paceline.nothing
