@@ -77,6 +77,20 @@ def test_with_workers_ahead_the_loop_says_what_was_consumed() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
+def test_num_real_is_of_the_batch_in_hand_also_in_a_resumed_epoch_with_workers_ahead(num_workers: int) -> None:
+    sampler = sampler_of(rank=6, ranks=7, batch=3, stand_in=0)
+    sampler.load_state_dict(sampler.state_dict(step=3))
+    loader = DataLoader(
+        Ids(), batch_sampler=sampler, num_workers=num_workers, prefetch_factor=4 if num_workers else None
+    )
+    plan = Plan(100, world_size=7, batch_size=3, seed=7)
+    for _ in range(2):  # what is left, then the whole epoch
+        first = 5 - len(loader)
+        real = [sampler.num_real(step) for step, _ in enumerate(loader)]
+        assert real == [plan.num_real(step, rank=6) for step in range(first, 5)]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("step", [0, 1, 9, 24])
 def test_a_stateful_dataloader_resumes_where_the_loop_was(num_workers: int, step: int) -> None:
     whole = {epoch: _epoch_of(epoch) for epoch in (1, 2)}

@@ -163,10 +163,14 @@ class PlanSampler:
         return self._next.num_steps
 
     def num_real(self, step: int) -> int:
-        """Return how many ids of this rank's list are real at a step; the others are stand-ins."""
-        step = whole_number("step", step, least=0, most=len(self) - 1)
-        assert self._next.plan is not None  # its length is not 0
-        return self._next.plan.num_real(step, rank=self.rank)
+        """Return how many ids of this rank's list are real at a step; the others are stand-ins.
+
+        Steps are those of the pass that is being handed out, counted from 0; before the first, of the next one.
+        """
+        begun, _ = self._current or (self._next, 0)
+        step = whole_number("step", step, least=0, most=begun.num_steps - 1)
+        assert begun.plan is not None  # it has steps
+        return begun.plan.num_real(step, rank=self.rank)
 
     def __iter__(self) -> Iterator[list[int]]:
         """Begin a pass. Making an iterator changes nothing; only ids that are handed out count."""
