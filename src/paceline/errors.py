@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -37,3 +38,16 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
     if number < least or (most is not None and number > most):
         raise InputError(f"{name} must be {wanted}, got {number}")
     return number
+
+
+def listed(name: str, values: Any, of: str) -> list[Any]:
+    """Return values that come as a sequence or a one-dimensional array, or say that they do not.
+
+    >>> listed("weights", (1, 2), of="one number per dataset")
+    [1, 2]
+    """
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise InputError(f"{name} must be {of}, got {values!r}")
+    return list(values)

@@ -86,11 +86,22 @@ def test_check_of_a_module_on_the_current_path_holds() -> None:
     assert value["ids"]["num_distinct"] == 100
 
 
-def test_an_error_inside_the_module_is_not_called_a_missing_module(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("import not_installed_anywhere\n")
-    done = paceline("check", "mine:f", "--ranks", "2", cwd=tmp_path)
-    assert "No module named 'not_installed_anywhere'" in done.stderr
-    assert "there is no module 'mine'" not in done.stderr
+def test_an_error_inside_the_module_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("\nimport not_installed_anywhere\n")
+    (tmp_path / "torn.py").write_text("def f(:\n")
+    for name, words in (("mine", "No module named 'not_installed_anywhere'"), ("torn.py", "SyntaxError")):
+        done = paceline("check", f"{name}:f", "--ranks", "2", cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"{name} cannot be imported" in done.stderr
+        assert words in done.stderr
+    assert "mine.py:2" in paceline("check", "mine:f", "--ranks", "2", cwd=tmp_path).stderr
+
+
+def test_what_the_factory_prints_stays_out_of_the_json(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text("def f(rank, world_size):\n    print('hello')\n    return [[rank]]\n")
+    done = paceline("check", "loud:f", "--ranks", "2", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["outcome"] == "ok"
+    assert "hello" in done.stderr
 
 
 def test_check_has_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:

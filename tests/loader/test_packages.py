@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -84,10 +85,10 @@ def test_num_real_is_of_the_batch_in_hand_also_in_a_resumed_epoch_with_workers_a
         Ids(), batch_sampler=sampler, num_workers=num_workers, prefetch_factor=4 if num_workers else None
     )
     plan = Plan(100, world_size=7, batch_size=3, seed=7)
-    for _ in range(2):  # what is left, then the whole epoch
-        first = 5 - len(loader)
-        real = [sampler.num_real(step) for step, _ in enumerate(loader)]
-        assert real == [plan.num_real(step, rank=6) for step in range(first, 5)]
+    for first in (3, 0):  # what is left, then the whole epoch
+        real, lengths = zip(*((sampler.num_real(step), len(loader)) for step, _ in enumerate(loader)), strict=True)
+        assert list(real) == [plan.num_real(step, rank=6) for step in range(first, 5)]
+        assert set(lengths) == {5 - first}, "the length of a pass does not change while it is made"
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -176,6 +177,7 @@ def _run_ranks(script: str, out: Path, *arguments: str) -> list[dict[str, Any]]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
         [*launcher, str(SCRIPTS / script), str(out), *arguments],
+        env=os.environ | {"TMPDIR": str(out)},  # torchrun leaves a folder behind
         capture_output=True,
         text=True,
         timeout=100,

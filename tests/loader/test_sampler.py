@@ -123,10 +123,24 @@ def test_what_was_left_is_left_only_once() -> None:
     sampler = make()
     whole = list(sampler)
     sampler.load_state_dict(sampler.state_dict(step=2))
+    peek = next(iter(sampler))  # to look at one batch is not to go through it
+    assert peek == whole[2]
     assert len(sampler) == 3
-    assert list(sampler) == whole[2:]
-    assert len(sampler) == 5
+    iterator = iter(sampler)
+    assert [next(iterator) for _ in range(3)] == whole[2:]
+    assert next(iterator, None) is None
+    assert len(sampler) == 3, "workers end the pass before the loop does: its length must not change under it"
     assert list(sampler) == whole
+    assert len(sampler) == 5
+
+
+def test_more_steps_than_were_handed_out_are_refused() -> None:
+    """After a resume, a loop that goes on counting from the epoch's begin would skip samples."""
+    sampler = make()
+    sampler.load_state_dict(sampler.state_dict(step=2))
+    next(iter(sampler))
+    with pytest.raises(ValueError, match="cannot have consumed 3 batches: 1 were handed out"):
+        sampler.state_dict(step=3)
 
 
 def test_another_epoch_is_whole_after_a_resume() -> None:
@@ -190,7 +204,7 @@ def test_a_stand_in_fills_batches_of_several_sizes() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"num_samples": 101}, "another dataset: num_samples was 100, here it is 101"),
+        ({"num_samples": 101}, "another dataset or mixture: num_samples was 100, here it is 101"),
         ({"seed": 4}, "another seed: seed was 0, here it is 4"),
         ({"shuffle": False}, "another shuffle: shuffle was True, here it is False"),
     ],
@@ -217,6 +231,8 @@ def test_a_broken_state_is_refused(change: dict[str, Any], message: str) -> None
         make().load_state_dict(make().state_dict(step=1) | change)
     with pytest.raises(ValueError, match="missing"):
         make().load_state_dict({"epoch": 1})
+    with pytest.raises(ValueError, match="is a dict, got NoneType"):
+        make().load_state_dict(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +244,7 @@ def test_a_broken_state_is_refused(change: dict[str, Any], message: str) -> None
         (lambda: make(rank=7), "rank .* from 0 to 6, got 7"),
         (lambda: make(batch=True), "batch_size must be"),
         (lambda: make(stand_in=100), "stand_in must be a whole number from 0 to 99"),
+        (lambda: PlanSampler.of(7), "expected a Plan"),  # type: ignore[arg-type]
         (lambda: make(tail="half"), "tail must be one of"),
         (lambda: make().set_epoch(-1), "epoch must be"),
         (lambda: make().state_dict(step=6), "step must be a whole number from 0 to 5, got 6"),

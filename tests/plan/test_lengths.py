@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline import LengthPlan, PacelineError, Tail
-from paceline.errors import EmptyPlanError
+from paceline.errors import EmptyPlanError, InputError
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=200)
 RANKS = st.integers(1, 7)
@@ -155,6 +155,9 @@ def test_a_million_lengths_lose_nothing() -> None:
         ([1], {"max_tokens": True}, "max_tokens must be a whole number"),
         ([1], {"batch_size": 2.0}, "batch_size must be a whole number"),
         ([1], {"batch_size": 2, "spread": -1}, "spread must be"),
+        ([3, [], 4], {"batch_size": 2}, "one number per sample"),
+        ([5], {"batch_size": 2, "spread": None}, "spread must be"),
+        ([5], {"batch_size": 2, "boundaries": 5}, "boundaries must be rising"),
         ([5], {"batch_size": 2, "boundaries": [4]}, "the longest sample has 5"),
         ([5], {"batch_size": 2, "boundaries": [6, 6]}, "rising"),
         ([5], {"batch_size": 2, "tail": "drop"}, "no step can be made"),
@@ -172,3 +175,25 @@ def test_consumed_must_end_a_step() -> None:
     plan = LengthPlan([4] * 12, world_size=2, batch_size=2)
     with pytest.raises(ValueError, match="steps end at 4 and at 8 samples"):
         plan.resume(5)
+
+
+def test_an_epoch_that_is_consumed_says_so() -> None:
+    with pytest.raises(EmptyPlanError, match="all 4 samples are consumed; go on with the next epoch"):
+        LengthPlan([3, 4, 5, 6], world_size=2, max_tokens=10).resume(4)
+
+
+def test_a_budget_far_beyond_the_data_makes_no_wider_rows_than_needed() -> None:
+    plan = LengthPlan([0, 0, 0], world_size=2, max_tokens=10**9)
+    assert plan.row_width == 2
+    assert plan.fill == 1.0
+
+
+@pytest.mark.parametrize("history", [None, [], [1], [[1]], [[0, 3]], [[2, -1]], [[2, 4.0]]])
+def test_a_broken_history_is_refused(history: object) -> None:
+    with pytest.raises(InputError, match=r"history|samples must be"):
+        LengthPlan([4] * 12, world_size=2, batch_size=2).at({"consumed": 4, "history": history})
+
+
+def test_a_sum_that_does_not_fit_its_history_is_refused() -> None:
+    with pytest.raises(InputError, match="is not the sum"):
+        LengthPlan([4] * 12, world_size=2, batch_size=2).at({"consumed": 5, "history": [[2, 4]]})

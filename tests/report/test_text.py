@@ -26,7 +26,7 @@ def test_long_cells_are_not_cut() -> None:
 
 def test_the_classic_case_says_that_it_will_deadlock() -> None:
     text = tails_as_text(compare_tails(100, world_size=7, batch_size=3, tails=list(Tail)))
-    assert "batches 5 on ranks 0-5; 3 on rank 6" in text
+    assert "full batches 5 on ranks 0-5; 3 on rank 6" in text
     assert "will deadlock" in text
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 BROKEN_CONTRACT = 90
@@ -48,8 +49,9 @@ def run(options: argparse.Namespace) -> int:
     from paceline.loader.contract import check_contract
     from paceline.report.contract import contract_as_json, contract_as_text
 
-    factory = load_factory(options.factory)
-    with _progress(options.ranks) as on_step:
+    # what the user's code prints must not get into our output, which may be JSON
+    with redirect_stdout(sys.stderr), _progress(options.ranks) as on_step:
+        factory = load_factory(options.factory)
         result = check_contract(
             factory,
             options.ranks,
@@ -68,10 +70,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _progress(world_size: int) -> Iterator[Callable[[int, int], None] | None]:
-    """Show ranks and steps on a terminal; elsewhere do nothing."""
+def _progress(world_size: int) -> Iterator[Callable[[int, int], None]]:
+    """Show ranks and steps: a bar on a terminal, elsewhere a line after 10 s, 20 s, 40 s and so on."""
     if not sys.stderr.isatty():
-        yield None
+        yield _polite_lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -84,3 +86,18 @@ def _progress(world_size: int) -> Iterator[Callable[[int, int], None] | None]:
             bar.update(task, completed=rank, rank=rank, at=f"step {step}")
 
         yield on_step
+
+
+def _polite_lines() -> Callable[[int, int], None]:
+    begin, wait = time.monotonic(), 10.0
+
+    def on_step(rank: int, step: int) -> None:
+        nonlocal wait
+        if time.monotonic() - begin > wait:
+            wait *= 2
+            print(
+                f"paceline check: rank {rank} is at step {step}; for batches without an end give --max-steps",
+                file=sys.stderr,
+            )
+
+    return on_step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,16 @@ def load_factory(name: str) -> Callable[[int, int], Any]:
     if here not in sys.path:
         sys.path.insert(0, here)
     is_file = module_name.endswith(".py")
-    module = _load_file(Path(module_name)) if is_file else _load_module(module_name)
+    try:
+        module = _load_file(Path(module_name)) if is_file else _load_module(module_name)
+    except InputError:
+        raise
+    except Exception as error:
+        trace = "".join(traceback.format_exception_only(error)).strip()
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        frames = [frame for frame in frames if not frame.filename.startswith("<frozen")]
+        where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+        raise InputError(f"{module_name} cannot be imported: {trace}{where}") from error
     factory = module
     for part in function_name.split("."):
         factory = getattr(factory, part, None)  # type: ignore[assignment]

@@ -51,17 +51,15 @@ def find_place(
     """
     if rank is not None and world_size is not None:
         return Place(rank=rank, world_size=world_size, source="arguments")
+    if rank is not None:  # it would pass on one rank and fail on the others
+        raise InputError(f"rank {rank} was given without the world size: give both, or neither")
     found = _from_torch() or _from_launcher(os.environ if environ is None else environ)
     found = found or Place(rank=0, world_size=1, source="no launcher: this process is alone")
-    for name, given, known in (
-        ("rank", rank, found.rank),
-        ("world size", world_size, found.world_size),
-    ):
-        if given is not None and given != known:
-            raise InputError(
-                f"{name} {given} was given alone, but the running job has {found} "
-                f"- give both rank and world size, or neither"
-            )
+    if world_size is not None and world_size != found.world_size:
+        raise InputError(
+            f"world size {world_size} was given without a rank, but this is rank {found.rank} of {found.world_size} "
+            f"({found.source}): give both, or neither"
+        )
     return found
 
 
@@ -77,6 +75,12 @@ def _from_torch() -> Place | None:
 
 
 def _from_launcher(environ: Mapping[str, str]) -> Place | None:
+    if ("RANK" in environ) != ("WORLD_SIZE" in environ):
+        known = "RANK" if "RANK" in environ else "WORLD_SIZE"
+        raise InputError(
+            f"{known}={environ[known]!r} is set in the environment without its partner: "
+            f"set both RANK and WORLD_SIZE as torchrun does, or neither"
+        )
     for launcher, rank_name, size_name in _LAUNCHERS:
         if rank_name in environ and size_name in environ:
             rank, size = environ[rank_name], environ[size_name]

@@ -5,9 +5,11 @@ Ranks run one after the other and nothing communicates, so a contract that would
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from paceline.errors import InputError, whole_number
 from paceline.loader.fields import Field, fields_of, ids_of
 from paceline.loader.sampler import PlanSampler
 from paceline.plan.order import Ids
+
+_PACKAGE = str(Path(__file__).parents[1])
 
 Factory = Callable[[int, int], Iterable[Any]]
 
@@ -93,6 +97,7 @@ class ContractResult:
         broken: The ways in which ranks differ; empty if the contract holds.
         ids: What became of the ids, or None if batches carry none.
         exactly_once: Whether a lost or repeated sample breaks the contract.
+        unknown: Fields of types that cannot be looked into: only their type was compared.
         is_cut: Whether some rank was stopped at `max_steps`.
     """
 
@@ -100,6 +105,7 @@ class ContractResult:
     broken: tuple[BrokenContract, ...]
     ids: IdCount | None
     exactly_once: bool
+    unknown: tuple[str, ...]
     is_cut: bool
 
     @property
@@ -151,6 +157,8 @@ def check_contract(
         InputError: If `ids` names no field of whole numbers, or `exactly_once` cannot be judged.
     """
     world_size = whole_number("world_size", world_size, least=1)
+    if num_samples is not None:
+        num_samples = whole_number("num_samples", num_samples, least=1)
     if max_steps is not None:
         max_steps = whole_number("max_steps", max_steps, least=1)
     interned: dict[tuple[Field, ...], tuple[Field, ...]] = {}
@@ -165,16 +173,19 @@ def check_contract(
             if on_step is not None:
                 on_step(rank, len(run.specs) - 1)
     id_count = _count_ids(runs, num_samples)
-    if exactly_once and (id_count is None or id_count.num_lost is None):
-        raise InputError(
-            "whether each sample comes exactly once cannot be judged: batches must carry ids "
-            "(say where) and the number of samples must be known"
-        )
+    if exactly_once and id_count is None:
+        raise InputError("exactly once cannot be judged: no ids were found in the batches; say where they are (--ids)")
+    if exactly_once and id_count is not None and id_count.num_lost is None:
+        raise InputError("exactly once cannot be judged: the size of the dataset is not known; give it (--samples)")
+    ragged = set(ragged)
+    if missing := ragged - {field.path for spec in interned for field in spec}:
+        raise InputError(f"no batch has the ragged field {sorted(missing)[0]!r}")
     return ContractResult(
         steps=tuple(len(run.specs) for run in runs),
-        broken=(*_raised(runs), *_unequal_steps(runs), *_unequal_fields(runs, set(ragged))),
+        broken=(*_raised(runs), *_unequal_steps(runs), *_unequal_fields(runs, ragged)),
         ids=id_count,
         exactly_once=exactly_once,
+        unknown=tuple(sorted({str(field.dtype) for spec in interned for field in spec if not field.is_known})),
         is_cut=any(run.is_cut for run in runs),
     )
 
@@ -193,8 +204,8 @@ def _batches(
         run.num_samples = _samples_of(batches)
         num_real = _count_of_real_rows(batches)
         iterator = iter(batches)
-    except Exception as error:
-        run.error = f"{type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:
+        run.error = _error_text(error)
         return
     step = 0
     while True:
@@ -205,14 +216,22 @@ def _batches(
             batch = next(iterator)
         except StopIteration:
             return
-        except Exception as error:
-            run.error = f"{type(error).__name__}: {error}"
+        except (Exception, SystemExit) as error:
+            run.error = _error_text(error)
             return
         found = ids_of(batch, ids)
         if found is not None and num_real is not None:
             found = found[: num_real(step)]  # what follows are stand-ins
         yield tuple(fields_of(batch)), found
         step += 1
+
+
+def _error_text(error: BaseException) -> str:
+    """Say what was raised, and where: the innermost line outside of this package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    where = f" ({Path(outside[-1].filename).name}:{outside[-1].lineno})" if outside else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _samples_of(batches: Any) -> int | None:
@@ -306,14 +325,16 @@ def _count_ids(runs: list[_RankRun], num_samples: int | None) -> IdCount | None:
         if num_samples is not None:
             raise InputError(f"id {distinct[-1]} cannot be of a dataset of {num_samples} samples")
         expected = None  # what the factory calls its dataset is not what the ids count
-    lost = None if expected is None else np.setdiff1d(np.arange(expected), distinct)
+    # among so many ids there are ten that are lost, if there are ten: no need to list the whole dataset
+    few = None if expected is None else np.arange(min(expected, distinct.size + 10))
+    lost = None if few is None else np.setdiff1d(few, distinct)
     return IdCount(
         num_rows=int(counts.sum()),
         num_distinct=int(distinct.size),
         repeated=_first_few(distinct[counts > 1]),
         num_expected=expected,
         lost=() if lost is None else _first_few(lost),
-        num_lost=None if lost is None else int(lost.size),
+        num_lost=None if expected is None else expected - int(distinct.size),
     )
 
 

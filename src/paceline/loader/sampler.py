@@ -21,10 +21,10 @@ _FIRST_BLOCK, _LARGEST_BLOCK = (
 
 _MUST_AGREE = {
     "version": "version of Paceline's states",
-    "num_samples": "dataset",
+    "num_samples": "dataset or mixture",
     "shuffle": "shuffle",
     "seed": "seed",
-    "fingerprint": "order of samples",
+    "fingerprint": "order of samples (lengths, budget, buckets or weights)",
 }
 
 AnyPlan = Plan | LengthPlan | MixedPlan
@@ -107,6 +107,8 @@ class PlanSampler:
         >>> list(PlanSampler.of(plan, rank=0))
         [[2], [3]]
         """
+        if not isinstance(plan, AnyPlan):
+            raise InputError(f"expected a Plan, LengthPlan or MixedPlan, got {type(plan).__name__}")
         sampler = cls.__new__(cls)
         place = find_place(rank, plan.world_size)
         sampler._set_up(plan, place.rank, stand_in)
@@ -120,6 +122,7 @@ class PlanSampler:
             self.stand_in = whole_number("stand_in", stand_in, least=0, most=plan.num_ids - 1)
         self._next = _Pass(plan=plan, epoch=0)  # what iterating begins with
         self._current: tuple[_Pass, int] | None = None  # what was handed out last, and how much
+        self._exhausted: _Pass | None = None  # handed out to the end; the next pass is of the whole epoch
         self._ended_epoch: int | None = None
 
     # What torch, Lightning, accelerate and others read from a batch sampler.
@@ -174,14 +177,14 @@ class PlanSampler:
 
     def __iter__(self) -> Iterator[list[int]]:
         """Begin a pass. Making an iterator changes nothing; only ids that are handed out count."""
-        return self._hand_out(self._next)
-
-    def _hand_out(self, begun: _Pass) -> Iterator[list[int]]:
+        # Nothing in this generator runs before the first list is asked for.
+        if self._exhausted is self._next:  # what is left of an epoch is left only once
+            self._next = _Pass(plan=self.plan, epoch=self._next.epoch)
+        begun = self._next
         for step, ids in enumerate(self._lists(begun)):
             self._current = begun, step + 1
             yield ids
-        if self._next is begun:  # what is left of an epoch is left only once
-            self._next = _Pass(plan=self.plan, epoch=begun.epoch)
+        self._exhausted = begun
 
     def _lists(self, begun: _Pass) -> Iterator[list[int]]:
         plan, step = begun.plan, 0
@@ -207,12 +210,18 @@ class PlanSampler:
 
         Args:
             step: Batches that the loop has consumed since iterating began, counted from 1: after the first
-                batch it is 1. None: what was handed out, right where nothing is fetched ahead
-                (no workers) and for StatefulDataLoader, which keeps account itself.
+                batch it is 1. Counting begins anew after `load_state_dict`. None: what was handed out, right where
+                nothing is fetched ahead (no workers) and for StatefulDataLoader, which keeps account itself.
         """
         begun, handed_out = self._current or (self._next, 0)
         if step is not None:
-            handed_out = whole_number("step", step, least=0, most=begun.num_steps)
+            step = whole_number("step", step, least=0, most=begun.num_steps)
+            if self._current is not None and step > handed_out:
+                raise InputError(
+                    f"the loop cannot have consumed {step} batches: {handed_out} were handed out since iterating "
+                    f"began; after load_state_dict, count from there"
+                )
+            handed_out = step
         spent = {"consumed": self.plan.num_samples}
         return {
             "version": STATE_VERSION,
@@ -238,6 +247,8 @@ class PlanSampler:
             self._next = _Pass(plan=self.plan, epoch=checked["epoch"] + 1)
 
     def _checked_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(state, Mapping):
+            raise InputError(f"the state of a PlanSampler is a dict, got {type(state).__name__}")
         mine = self.state_dict(step=0)
         missing = sorted(set(mine) - set(state))
         if missing:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from paceline.errors import InputError, whole_number
+from paceline.errors import InputError, listed, whole_number
 from paceline.plan.order import Ids
 
 LARGEST_TOKENS = 1 << 40
@@ -27,6 +28,7 @@ class Buckets:
         offsets: Bucket b holds samples[offsets[b] : offsets[b + 1]].
         longest: The longest length of each bucket.
         batch_sizes: Rows that one rank takes from each bucket at a time.
+        has_row_limit: Whether the caller has set a limit of rows; otherwise only the budget limits them.
         num_tokens: The sum of all lengths.
         digest: Tells these lengths from others.
     """
@@ -35,6 +37,7 @@ class Buckets:
     offsets: Ids
     longest: Ids
     batch_sizes: Ids
+    has_row_limit: bool
     num_tokens: int
     digest: str
 
@@ -93,13 +96,17 @@ def make_buckets(
         offsets=np.concatenate([[0], ends]).astype(np.int64),
         longest=longest,
         batch_sizes=rows,
+        has_row_limit=batch_size is not None,
         num_tokens=int(checked.sum()),
         digest=hashlib.blake2b(checked.astype("<i8").tobytes(), digest_size=8).hexdigest(),
     )
 
 
 def _checked_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except ValueError as error:  # lists of different lengths
+        raise InputError(f"lengths must be one number per sample: {error}") from error
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"lengths must be one number per sample, got an array of shape {array.shape}")
     if array.dtype.kind not in "iu":
@@ -127,8 +134,8 @@ def _sorted_by_length(lengths: Ids) -> Ids:
     return np.argsort(keys, kind="stable").astype(np.int64, copy=False)
 
 
-def _spread_limits(longest: int, spread: float) -> list[int]:
-    if isinstance(spread, bool) or not 0 <= spread < 1e6:
+def _spread_limits(longest: int, spread: Any) -> list[int]:
+    if isinstance(spread, bool) or not isinstance(spread, int | float | np.number) or not 0 <= spread < 1e6:
         raise InputError(f"spread must be a share of at least 0, such as 0.1, got {spread!r}")
     limits = [longest]
     while limits[-1] > 0:
@@ -137,9 +144,10 @@ def _spread_limits(longest: int, spread: float) -> list[int]:
 
 
 def _checked_boundaries(boundaries: Sequence[int], longest: int) -> list[int]:
-    limits = [whole_number("a boundary", limit, least=0) for limit in boundaries]
+    given = listed("boundaries", boundaries, of="rising whole numbers")
+    limits = [whole_number("a boundary", limit, least=0) for limit in given]
     if not limits or sorted(set(limits)) != limits:
-        raise InputError(f"boundaries must be rising whole numbers, got {list(boundaries)}")
+        raise InputError(f"boundaries must be rising whole numbers, got {given}")
     if limits[-1] < longest:
         raise InputError(
             f"the last boundary must hold the longest sample: it is {limits[-1]}, the longest sample has {longest}"

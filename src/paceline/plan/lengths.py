@@ -128,9 +128,10 @@ class LengthPlan:
         >>> LengthPlan([8, 8, 8, 4], world_size=2, batch_size=2, spread=1).fill
         0.875
         """
-        steps = self._whole_epoch(self.world_size).layout.bucket_of_step
-        room = self._buckets.longest * self._buckets.batch_sizes * self.world_size
-        return self._buckets.num_tokens / int(room[steps].sum())
+        layout = self._whole_epoch(self.world_size).layout
+        room = self._buckets.longest * np.array([deal.samples_per_step for deal in layout.deals])
+        tokens = int(room[layout.bucket_of_step].sum())
+        return self._buckets.num_tokens / tokens if tokens else 1.0
 
     def summary(self) -> Summary:
         """Count steps and what is used, dropped, padded and repeated, over all ranks."""
@@ -218,10 +219,8 @@ class LengthPlan:
     def at(self, progress: Mapping[str, Any]) -> LengthPlan:
         """Return the plan of the rest of the epoch after the progress that another plan of this order made."""
         if progress["consumed"] == self.num_samples:
-            raise EmptyPlanError(
-                f"nothing is left of the epoch: all {self.num_samples} samples are consumed; go on with the next epoch"
-            )
-        parts = [(int(ranks), int(consumed)) for ranks, consumed in progress["history"]]
+            raise EmptyPlanError(_nothing_left(self.num_samples))
+        parts = _checked_history(progress)
         following = [ranks for ranks, _ in parts[1:]] + [self.world_size]
         plan = copy.copy(self)
         plan._part = self._whole_epoch(parts[0][0])
@@ -243,9 +242,12 @@ class LengthPlan:
     def _lay_out(self, world_size: int, line: Line, sizes: Ids, history: tuple[tuple[int, int], ...]) -> _Part:
         world_size = whole_number("world_size", world_size, least=1, most=LARGEST_SIZE)
         spent = sum(consumed for _, consumed in history)
+        batch_sizes = self._buckets.batch_sizes
+        if not self._buckets.has_row_limit:  # a budget can be far larger than the data
+            batch_sizes = np.minimum(batch_sizes, max(1, -(-int(sizes.sum()) // world_size)))
         layout = lay_out(
             sizes,
-            self._buckets.batch_sizes,
+            batch_sizes,
             world_size=world_size,
             tail=self.tail,
             key=fold(self.seed, _OF_STEPS, spent) if self.shuffle else None,
@@ -254,6 +256,8 @@ class LengthPlan:
 
     def _check_steps(self) -> None:
         if self.num_steps == 0:
+            if self.summary().num_dropped == 0:
+                raise EmptyPlanError(_nothing_left(self.num_samples))
             raise EmptyPlanError(
                 f"no step can be made with tail={self.tail.value!r}: what is left of "
                 f"{self.num_samples} samples does not fill one step of {self.world_size} ranks; "
@@ -283,3 +287,21 @@ class LengthPlan:
     def _order_in(self, bucket: int, epoch: int) -> Order:
         size = int(self._buckets.offsets[bucket + 1] - self._buckets.offsets[bucket])
         return make_order(size, fold(self.seed, epoch, bucket) if self.shuffle else None)
+
+
+def _nothing_left(num_samples: int) -> str:
+    return f"nothing is left of the epoch: all {num_samples} samples are consumed; go on with the next epoch"
+
+
+def _checked_history(progress: Mapping[str, Any]) -> list[tuple[int, int]]:
+    history = progress["history"]
+    is_list = isinstance(history, Sequence) and len(history) > 0
+    if not is_list or not all(isinstance(part, Sequence) and len(part) == 2 for part in history):
+        raise InputError(f"the history of a plan by length is a list of (ranks, samples), got {history!r}")
+    parts = [
+        (whole_number("ranks of the history", ranks, least=1), whole_number("its samples", consumed, least=0))
+        for ranks, consumed in history
+    ]
+    if progress["consumed"] != sum(consumed for _, consumed in parts):
+        raise InputError(f"consumed {progress['consumed']!r} is not the sum of the history {history!r}")
+    return parts

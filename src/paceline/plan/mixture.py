@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from paceline.errors import InputError, whole_number
+from paceline.errors import InputError, listed, whole_number
 from paceline.plan.keys import fold
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.plan import ORDER_VERSION, Plan
@@ -62,7 +62,7 @@ class MixedPlan:
         weights: How often each dataset is drawn from, in proportion; by size if not given.
         world_size: Ranks that share the epoch.
         batch_size: Rows of one rank's batch.
-        until: When the epoch ends.
+        until: When the epoch ends: `first_exhausted` if neither this nor `num_samples` is given.
         num_samples: Draws of one epoch, instead of `until`.
         tail: What becomes of the remainder.
         shuffle: Whether draws are shuffled; otherwise the datasets come one after the other.
@@ -76,7 +76,7 @@ class MixedPlan:
         world_size: int,
         batch_size: int,
         weights: Sequence[float] | None = None,
-        until: Until | Literal["first_exhausted", "all_seen"] = Until.FIRST_EXHAUSTED,
+        until: Until | Literal["first_exhausted", "all_seen"] | None = None,
         num_samples: int | None = None,
         tail: TailLike = Tail.PAD,
         shuffle: bool = True,
@@ -85,7 +85,9 @@ class MixedPlan:
         checked_sizes = _checked_sizes(sizes)
         portions = _portions(checked_sizes, weights)
         if num_samples is None:
-            num_samples = _draws_until(checked_sizes, portions, until)
+            num_samples = _draws_until(checked_sizes, portions, until or Until.FIRST_EXHAUSTED)
+        elif until is not None:
+            raise InputError(f"until={until!r} and num_samples={num_samples} both say when the epoch ends: give one")
         self._draws = Plan(
             num_samples,
             world_size=world_size,
@@ -95,6 +97,12 @@ class MixedPlan:
             seed=seed,
         )
         quotas = _quotas(portions, self._draws.num_samples)
+        if 0 in quotas:
+            dataset = quotas.index(0)
+            raise InputError(
+                f"dataset {dataset} would never be drawn: its part of {self._draws.num_samples} draws rounds to 0; "
+                f"give it more weight, draw more samples, or leave it out"
+            )
         self.shares = tuple(
             Share(size=size, num_draws=quota) for size, quota in zip(checked_sizes, quotas, strict=True)
         )
@@ -224,20 +232,20 @@ class MixedPlan:
 def _checked_sizes(sizes: Sequence[int]) -> list[int]:
     checked = [
         whole_number(f"the size of dataset {dataset}", size, least=1, most=LARGEST_SIZE)
-        for dataset, size in enumerate(sizes)
+        for dataset, size in enumerate(listed("sizes", sizes, of="one number per dataset"))
     ]
     if not checked or sum(checked) > LARGEST_SIZE:
         raise InputError(f"a mixture needs 1 to {LARGEST_SIZE} samples in all, got sizes {checked}")
     return checked
 
 
-def _portions(sizes: list[int], weights: Sequence[float] | None) -> list[Fraction]:
+def _portions(sizes: list[int], weights: Any) -> list[Fraction]:
     """Return what part of the draws each dataset gets, exactly."""
-    given = sizes if weights is None else list(weights)
+    given = sizes if weights is None else listed("weights", weights, of="one number per dataset")
     if len(given) != len(sizes):
-        raise InputError(f"weights must be one per dataset: got {len(given)} for {len(sizes)} datasets")
+        raise InputError(f"weights must be one number per dataset, got {given} for {len(sizes)} datasets")
     for dataset, weight in enumerate(given):
-        if isinstance(weight, bool) or not 0 < weight < math.inf:
+        if isinstance(weight, bool) or not isinstance(weight, int | float | Fraction) or not 0 < weight < math.inf:
             raise InputError(f"the weight of dataset {dataset} must be above 0, got {weight!r}")
     exact = [Fraction(weight) for weight in given]
     return [weight / sum(exact) for weight in exact]

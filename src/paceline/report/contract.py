@@ -21,9 +21,9 @@ def contract_as_text(result: ContractResult, name: str) -> str:
     if result.ids is None:
         lines.append("  ids: none found in the batches, so what is lost or repeated is not known")
     else:
-        lines += _id_lines(result.ids)
-        if result.exactly_once and (result.ids.num_repeated or result.ids.num_lost):
-            lines.append("    not exactly once, as was asked for")
+        lines += _id_lines(result.ids, result.exactly_once)
+    if result.unknown:
+        lines.append(f"  not looked into, only the type was compared: {', '.join(result.unknown)}")
     return "\n".join(lines)
 
 
@@ -36,7 +36,7 @@ def _broken_lines(broken: BrokenContract) -> Iterator[str]:
         Difference.FIELDS: f"  unequal fields at step {broken.step}: {who} out of line",
         Difference.SHAPE: f"  unequal shapes at step {broken.step}, {field}: {who} out of line",
         Difference.DTYPE: f"  unequal dtypes at step {broken.step}, {field}: {who} out of line",
-        Difference.RAISED: f"  {who} raised, first at step {broken.step}; the others would wait for ever",
+        Difference.RAISED: f"  {who} raised, first at step {broken.step}; ranks in a collective would wait for ever",
         Difference.EMPTY: "  no rank makes a step: a run of it would do nothing",
     }[broken.kind]
     for group in broken.groups:
@@ -44,13 +44,16 @@ def _broken_lines(broken: BrokenContract) -> Iterator[str]:
         yield f"    {ranks_text(group.ranks)}: {group.value}{unit}"
 
 
-def _id_lines(ids: IdCount) -> Iterator[str]:
+def _id_lines(ids: IdCount, exactly_once: bool) -> Iterator[str]:
     yield f"  ids: {ids.num_distinct} different samples in {ids.num_rows} rows"
     yield f"    repeated: {ids.num_repeated}{_examples(ids.repeated)}"
     if ids.num_lost is None:
         yield "    lost: not known without the size of the dataset; give --samples"
     else:
         yield f"    lost: {ids.num_lost} of {ids.num_expected}{_examples(ids.lost)}"
+    if ids.num_repeated or ids.num_lost:
+        asked = "not exactly once, as was asked for" if exactly_once else "--exactly-once makes this an error"
+        yield f"    {asked}"
 
 
 def _examples(ids: tuple[int, ...]) -> str:
@@ -66,6 +69,7 @@ def contract_as_json(result: ContractResult, name: str) -> dict[str, Any]:
         "outcome": "ok" if result.holds else "broken",
         "steps": list(result.steps),
         "is_cut": result.is_cut,
+        "unknown_types": list(result.unknown),
         "broken": [asdict(broken) for broken in result.broken],
         "ids": ids,
     }

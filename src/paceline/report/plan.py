@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from paceline.errors import EmptyPlanError
+from paceline.errors import EmptyPlanError, whole_number
 from paceline.plan import Plan, Summary, Tail
 from paceline.plan.classic import clamped_batches
 from paceline.report.text import groups_text, table_text
+
+_MOST_RANKS = 1_000_000  # each of them is listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class TailReport:
 
 def compare_tails(num_samples: int, *, world_size: int, batch_size: int, tails: Sequence[Tail]) -> TailReport:
     """Plan the same numbers with each tail. Raises `InputError` for numbers that no tail can use."""
+    whole_number("world_size", world_size, least=1, most=_MOST_RANKS)
     return TailReport(
         num_samples=num_samples,
         world_size=world_size,
@@ -54,11 +57,11 @@ def _tail_row(num_samples: int, world_size: int, batch_size: int, tail: Tail) ->
         plan = Plan(num_samples, world_size=world_size, batch_size=batch_size, tail=tail)
     except EmptyPlanError as error:
         return TailRow(tail=tail, problem=str(error))
-    last = plan.num_steps - 1
+    rows, more = divmod(plan.num_real(plan.num_steps - 1), world_size)
     return TailRow(
         tail=tail,
         summary=plan.summary(),
-        last_rows=tuple(plan.num_real(last, rank=rank) for rank in range(world_size)),
+        last_rows=(rows + 1,) * more + (rows,) * (world_size - more),
     )
 
 
@@ -92,15 +95,18 @@ def tails_as_text(report: TailReport) -> str:
 
 def _classic_lines(report: TailReport) -> list[str]:
     lines = [
-        f"The classic bug, ceil(N/W) samples per rank with the last rank clamped: batches {groups_text(report.clamped)}"
+        f"The classic bug, ceil(N/W) samples per rank with the last rank clamped: "
+        f"full batches {groups_text(report.clamped)}"
     ]
     if report.clamped_deadlocks:
         lines.append(
-            f"With a barrier in each step this will deadlock: some ranks wait in a step "
-            f"{min(report.clamped) + 1} that others never make."
+            f"With a barrier in each step this will deadlock: some ranks wait in step {min(report.clamped)} "
+            f"(counted from 0), which others never make."
         )
     elif not any(report.clamped):
         lines.append("No rank has a full batch: the epoch would do nothing, in silence.")
+    elif report.world_size == 1:
+        lines.append("With one rank there is nobody to wait for.")
     else:
         lines.append("Here the counts are equal, by luck: another N, W or B will deadlock.")
     return lines
