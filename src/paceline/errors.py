@@ -50,4 +50,4 @@ def listed(name: str, values: Any, of: str) -> list[Any]:
         values = values.tolist()
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         raise InputError(f"{name} must be {of}, got {values!r}")
-    return list(values)
+    return [value.item() if hasattr(value, "item") else value for value in values]

@@ -308,3 +308,78 @@ def test_a_huge_dataset_is_not_listed() -> None:
     ids = check_contract(lambda rank, _: [[0, 2]], 1, num_samples=10**18).ids
     assert ids is not None
     assert (ids.num_lost, ids.lost[:2]) == (10**18 - 2, (1, 3))
+
+
+def test_the_first_step_is_where_the_first_rank_leaves() -> None:
+    (broken,) = check_contract(lambda rank, _: [[0]] * (5, 5, 5, 4, 2)[rank], 5).broken
+    assert (broken.step, broken.ranks) == (2, (3, 4))
+    assert [group.value for group in broken.groups] == ["5", "4", "2"]
+
+
+def test_the_first_of_several_errors_gives_the_step() -> None:
+    def factory(rank: int, world_size: int) -> Iterator[list[int]]:
+        for _ in range(3 - rank):
+            yield [0]
+        raise OSError(f"rank {rank}")
+
+    assert check_contract(factory, 3).broken[0].step == 1
+
+
+def test_fields_are_compared_also_where_a_rank_has_left() -> None:
+    def factory(rank: int, world_size: int) -> list[Any]:
+        return [np.zeros(1)] if rank == 0 else [np.zeros(1), np.zeros(rank)]
+
+    kinds = [(broken.kind, broken.step) for broken in check_contract(factory, 3).broken]
+    assert kinds == [(Difference.STEPS, 1), (Difference.SHAPE, 1)]
+
+
+def test_an_empty_list_differs_in_shape_alone() -> None:
+    (broken,) = check_contract(lambda rank, _: [[1] * rank], 2).broken
+    assert broken.kind is Difference.SHAPE
+
+
+def test_ranks_that_disagree_on_the_dataset_give_no_size() -> None:
+    class Loader(list[list[int]]):
+        def __init__(self, size: int) -> None:
+            super().__init__([[0, 1]])
+            self.dataset = range(size)
+
+    ids = check_contract(lambda rank, _: Loader(10 + rank), 2).ids
+    assert ids is not None
+    assert ids.num_expected is None
+    ids = check_contract(lambda rank, _: Loader(1), 2).ids
+    assert ids is not None
+    assert ids.num_expected is None, "id 1 cannot be of a dataset of one sample"
+
+
+def test_ids_that_come_twice_are_the_repeated_ones() -> None:
+    ids = check_contract(lambda rank, _: [[0, 1, 1, 2]], 1).ids
+    assert ids is not None
+    assert (ids.repeated, ids.num_repeated) == ((1,), 1)
+
+
+def test_of_several_id_fields_the_first_usual_name_counts() -> None:
+    ids = check_contract(lambda rank, _: [{"index": [8], "id": [3]}], 1, num_samples=4).ids
+    assert ids is not None
+    assert ids.lost == (0, 1, 2)
+
+
+def test_what_is_cut_is_not_called_lost() -> None:
+    ids = check_contract(lambda rank, _: [[0], [1]], 1, num_samples=2, max_steps=1).ids
+    assert ids is not None
+    assert (ids.num_lost, ids.lost) == (None, ())
+    with pytest.raises(PacelineError, match="batches that are cut"):
+        check_contract(lambda rank, _: [[0], [1]], 1, num_samples=2, max_steps=1, exactly_once=True)
+
+
+def test_keys_of_a_jagged_field_must_agree() -> None:
+    class Named(Jagged):
+        def __init__(self, key: str) -> None:
+            super().__init__([1])
+            self._key = key
+
+        def keys(self) -> list[str]:
+            return [self._key]
+
+    (broken,) = check_contract(lambda rank, _: [{"h": Named("ab"[rank])}], 2).broken
+    assert (broken.field, [group.value for group in broken.groups]) == ("h.keys", ["a", "b"])

@@ -126,6 +126,36 @@ def test_a_stateful_dataloader_saved_at_the_end_of_an_epoch_gives_the_next_one_w
     del second
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_stateful_dataloader_saved_with_the_last_batch_has_ended_that_epoch(num_workers: int) -> None:
+    first = _stateful(num_workers)
+    iterator = iter(first)
+    assert lists(islice(iterator, 25)) == _epoch_of(0)
+    state = first.state_dict()
+    del iterator, first
+    second = _stateful(num_workers)
+    second.load_state_dict(state)
+    seen = []
+    for epoch in range(2):
+        second.batch_sampler.set_epoch(epoch)
+        seen.append(lists(second))
+    assert seen == [[], _epoch_of(1)]
+    del second
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_stateful_dataloader_begun_anew_is_at_the_begin(num_workers: int) -> None:
+    first = _stateful(num_workers)
+    lists(islice(iter(first), 3))
+    iterator = iter(first)
+    state = first.state_dict()
+    del iterator, first
+    second = _stateful(num_workers)
+    second.load_state_dict(state)
+    assert lists(second) == _epoch_of(0)
+    del second
+
+
 def _stateful(num_workers: int) -> Any:
     return StatefulDataLoader(Ids(), batch_sampler=sampler_of(), num_workers=num_workers)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline import LengthPlan, MixedPlan, PacelineError, Plan, PlanSampler, Tail
-from paceline.loader.sampler import AnyPlan
+from paceline.plan import EpochPlan
 
 
 def make(num_samples: int = 100, *, ranks: int = 7, rank: int = 0, batch: int = 3, **options: Any) -> PlanSampler:
@@ -174,7 +174,7 @@ def test_what_a_tail_dropped_stays_dropped_after_the_last_step() -> None:
 
 def test_plans_by_length_and_of_mixtures_resume_too() -> None:
     lengths = [(7 * i) % 31 + 1 for i in range(200)]
-    pairs: list[tuple[AnyPlan, AnyPlan]] = [
+    pairs: list[tuple[EpochPlan, EpochPlan]] = [
         (LengthPlan(lengths, world_size=4, max_tokens=100), LengthPlan(lengths, world_size=3, max_tokens=100)),
         (
             MixedPlan([90, 30], weights=[1, 1], world_size=4, batch_size=3, until="all_seen"),
@@ -194,11 +194,126 @@ def test_plans_by_length_and_of_mixtures_resume_too() -> None:
 
 
 def test_a_stand_in_fills_batches_of_several_sizes() -> None:
-    plan = LengthPlan([1, 1, 1, 9, 9], world_size=2, max_tokens=10, batch_size=3, shuffle=False)
-    lists = [list(PlanSampler.of(plan, rank=rank, stand_in=0)) for rank in range(2)]
-    assert [[len(ids) for ids in rank] for rank in lists] == [
-        [plan.batch_size_of(s) for s in range(plan.num_steps)]
-    ] * 2
+    lengths = [1] * 13 + [9] * 5
+    plan = LengthPlan(lengths, world_size=2, max_tokens=36, batch_size=6, shuffle=False)
+    sizes = [plan.batch_size_of(step) for step in range(plan.num_steps)]
+    assert sorted(set(sizes)) == [4, 6]
+    for rank in range(2):
+        sampler = PlanSampler.of(plan, rank=rank, stand_in=0)
+        assert [len(ids) for ids in sampler] == sizes
+        real = [sampler.num_real(step) for step in range(len(sampler))]
+        assert sum(real) == sum(plan.num_real(step, rank=rank) for step in range(plan.num_steps))
+    assert sum(plan.num_real(step) for step in range(plan.num_steps)) == 18 < 2 * sum(sizes)
+
+
+def test_a_stand_in_of_a_mixture_may_be_any_sample_of_its_datasets() -> None:
+    plan = MixedPlan([90, 30], weights=[1, 1], world_size=2, batch_size=7)
+    assert PlanSampler.of(plan, rank=0, stand_in=119).stand_in == 119
+
+
+def test_long_passes_are_handed_out_in_blocks_that_do_not_show() -> None:
+    for num_samples, batch in ((20_000, 3), (300_000, 64), (5_000, 2_000)):
+        sampler = make(num_samples, rank=3, batch=batch, seed=1)
+        sampler.set_epoch(2)
+        rows = sampler.plan.rows(3, 2)
+        assert list(sampler) == [[i for i in row if i >= 0] for row in rows.tolist()]
+
+
+def test_what_others_read_from_a_batch_sampler() -> None:
+    assert [make(tail=tail).drop_last for tail in Tail] == [True, True, False, False]
+    sampler = make(rank=2)
+    assert (sampler.sampler, sampler.batch_size, sampler.num_replicas) == (sampler, 3, 7)
+
+
+def test_the_plan_of_a_rest_is_refused() -> None:
+    with pytest.raises(ValueError, match="after 42 samples: later epochs would miss those"):
+        PlanSampler.of(Plan(100, world_size=7, batch_size=3).resume(42), rank=0)
+
+
+def test_a_loop_that_never_asks_beyond_the_last_batch_ends_the_pass_too() -> None:
+    sampler = make()
+    whole = list(sampler)
+    sampler.load_state_dict(sampler.state_dict(step=3))
+    passes = []
+    for _ in range(2):
+        iterator = iter(sampler)
+        passes.append([next(iterator) for _ in range(2)])
+    assert passes == [whole[3:], whole[:2]]
+
+
+def test_an_iterator_knows_its_own_place() -> None:
+    sampler = make()
+    whole = list(sampler)
+    used, fresh = iter(sampler), iter(sampler)
+    assert [next(used) for _ in range(3)] == whole[:3]
+    for iterator, step in ((used, 3), (fresh, 0)):
+        other = make()
+        resumed = iter(other)
+        resumed.load_state_dict(iterator.state_dict())
+        assert list(resumed) == whole[step:]
+
+
+def test_a_pass_keeps_its_epoch_while_the_next_is_being_set() -> None:
+    sampler, other = make(), make()
+    iterator = iter(sampler)
+    first = [next(iterator)]
+    sampler.set_epoch(1)
+    assert first + list(iterator) == list(other), "what has begun goes on"
+
+
+def test_setting_an_epoch_forgets_what_was_handed_out() -> None:
+    sampler = make()
+    next(iter(sampler))
+    sampler.set_epoch(4)
+    state = sampler.state_dict()
+    assert (state["epoch"], state["consumed"]) == (4, 0)
+
+
+def test_loading_forgets_what_was_handed_out_and_a_refused_state_changes_nothing() -> None:
+    sampler = make()
+    iterator = iter(sampler)
+    next(iterator)
+    next(iterator)
+    with pytest.raises(ValueError, match="another seed"):
+        sampler.load_state_dict(make(seed=5).state_dict(step=1))
+    assert sampler.state_dict()["consumed"] == 42
+    sampler.load_state_dict(make().state_dict(step=3))
+    assert sampler.state_dict()["consumed"] == 63
+
+
+def test_an_ended_epoch_is_over_only_until_another_one_is_asked_for() -> None:
+    sampler = make()
+    sampler.load_state_dict(make().state_dict(step=5))
+    sampler.set_epoch(0)
+    assert [list(sampler), list(sampler), len(sampler)] == [[], [], 0]
+    over = make()
+    over.load_state_dict(sampler.state_dict())  # a state of what is over is over too
+    assert over.epoch == 1
+    sampler.set_epoch(1)
+    sampler.set_epoch(0)
+    assert len(list(sampler)) == 5
+    sampler.load_state_dict(make().state_dict(step=2))
+    assert (sampler.epoch, len(sampler)) == (0, 3)
+
+
+def test_the_end_of_a_length_plan_can_be_saved_and_loaded() -> None:
+    plan = LengthPlan([3] * 20, world_size=2, batch_size=4)
+    sampler = PlanSampler.of(plan, rank=0)
+    list(sampler)
+    other = PlanSampler.of(plan, rank=1)
+    other.load_state_dict(sampler.state_dict())
+    other.set_epoch(0)
+    third = PlanSampler.of(plan, rank=1)
+    third.load_state_dict(other.state_dict())
+    assert (len(other), third.epoch) == (0, 1)
+
+
+def test_a_rest_that_the_tail_drops_is_told() -> None:
+    state = make(ranks=1, batch=10, tail="drop").state_dict(step=9)
+    sampler = make(tail="drop")
+    with pytest.warns(UserWarning, match="epoch 0 ends here: .*the 10 samples that are left do not fill one step"):
+        sampler.load_state_dict(state)
+    assert sampler.epoch == 1
 
 
 @pytest.mark.parametrize(
@@ -247,6 +362,7 @@ def test_a_broken_state_is_refused(change: dict[str, Any], message: str) -> None
         (lambda: PlanSampler.of(7), "expected a Plan"),  # type: ignore[arg-type]
         (lambda: make(tail="half"), "tail must be one of"),
         (lambda: make().set_epoch(-1), "epoch must be"),
+        (lambda: make().set_epoch(2**64), "epoch must be"),
         (lambda: make().state_dict(step=6), "step must be a whole number from 0 to 5, got 6"),
         (lambda: make().num_real(5), "step must be"),
     ],

@@ -197,3 +197,74 @@ def test_a_broken_history_is_refused(history: object) -> None:
 def test_a_sum_that_does_not_fit_its_history_is_refused() -> None:
     with pytest.raises(InputError, match="is not the sum"):
         LengthPlan([4] * 12, world_size=2, batch_size=2).at({"consumed": 5, "history": [[2, 4]]})
+
+
+def test_orders_are_the_same_on_every_machine_and_with_every_version() -> None:
+    plan = LengthPlan([(7 * i) % 31 for i in range(60)], world_size=2, max_tokens=90, seed=5)
+    assert [row[row >= 0].tolist() for row in plan.rows(1, epoch=2, num_steps=3)] == [
+        [34, 21, 30],
+        [52, 8, 26],
+        [51, 38, 7, 56],
+    ]
+    rest = plan.resume(plan.num_real(0) + plan.num_real(1), world_size=3)
+    assert [row[row >= 0].tolist() for row in rest.rows(2, epoch=2, num_steps=2)] == [[48, 4, 53], [20, 38, 16]]
+
+
+def test_seeds_give_orders_of_their_own_and_fingerprints_tell_settings_apart() -> None:
+    lengths = [(7 * i) % 31 for i in range(300)]
+
+    def make(of: list[int] = lengths, **options: object) -> LengthPlan:
+        return LengthPlan(of, world_size=2, **({"max_tokens": 90} | options))  # type: ignore[arg-type]
+
+    assert batches(make(seed=1)) != batches(make(seed=2))
+    longest = [[plan.longest_of(step) for step in range(plan.num_steps)] for plan in (make(seed=1), make(seed=2))]
+    assert longest[0] != longest[1], "the sequence of buckets depends on the seed too"
+    plans = [make(), make(seed=1), make(shuffle=False), make(max_tokens=80), make(batch_size=2), make(spread=0.5)]
+    prints = [plan.fingerprint for plan in (*plans, make([length + 1 for length in lengths]))]
+    assert len(set(prints)) == len(prints)
+    assert make(max_tokens=np.int64(90)).fingerprint == make().fingerprint
+
+
+def test_equal_lengths_in_different_buckets_are_shuffled_differently() -> None:
+    plan = LengthPlan([1] * 64 + [9] * 64, world_size=1, batch_size=64, seed=4)
+    first, second = sorted(batches(plan)[0])
+    assert first != [sample - 64 for sample in second]
+
+
+def test_progress_at_the_same_ranks_and_at_the_end() -> None:
+    plan = LengthPlan([(7 * i) % 31 for i in range(60)], world_size=2, max_tokens=90)
+    assert batches(plan.at(plan.progress(3))) == [rank[3:] for rank in batches(plan)]
+    assert batches(plan.at(plan.at(plan.progress(2)).progress(1))) == [rank[3:] for rank in batches(plan)]
+    assert plan.progress(plan.num_steps)["consumed"] == 60
+    with pytest.raises(EmptyPlanError, match="all 60 samples are consumed"):
+        plan.at(plan.progress(plan.num_steps))
+    assert plan.at(plan.progress(3)).start == sum(plan.num_real(step) for step in range(3))
+
+
+def test_the_rest_that_fills_no_step_is_refused() -> None:
+    plan = LengthPlan([5] * 10, world_size=2, batch_size=2, tail="drop")
+    with pytest.raises(EmptyPlanError, match="does not fill one step of 2 ranks"):
+        plan.resume(8)
+
+
+def test_a_resumed_plan_that_repeats_knows_where() -> None:
+    plan = LengthPlan([4] * 5, world_size=1, batch_size=2, tail="repeat", shuffle=False).resume(4)
+    assert plan.rows(0).tolist() == [[4, 0]]
+    assert (plan.where(4), plan.where(0), plan.where(1)) == ((0, 0, 0), (0, 0, 1), None)
+
+
+@pytest.mark.parametrize(("tail", "fill"), [("pad", 0.875), ("repeat", 0.875), ("drop", 1.0), ("even", 1.0)])
+def test_fill_counts_only_rows_that_are_there(tail: Tail, fill: float) -> None:
+    assert LengthPlan([8] * 7, world_size=2, batch_size=2, tail=tail).fill == fill
+
+
+def test_no_spread_makes_a_bucket_of_each_length_however_long() -> None:
+    plan = LengthPlan([5, 10**9, 5, 10**9], world_size=1, batch_size=2, spread=0)
+    assert sorted(plan.longest_of(step) for step in range(plan.num_steps)) == [5, 10**9]
+
+
+def test_a_plan_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        LengthPlan([1], world_size=1, batch_size=1).seed = 3  # type: ignore[misc]
+    with pytest.raises(InputError, match="world_size"):
+        LengthPlan([1, 1], world_size=1, batch_size=1).resume(0, world_size=True)

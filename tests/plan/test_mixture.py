@@ -129,3 +129,61 @@ def test_wrong_input_is_named(sizes: list[int], options: dict[str, object], mess
     with pytest.raises(ValueError, match=message) as caught:
         MixedPlan(sizes, world_size=4, batch_size=2, **options)  # type: ignore[arg-type]
     assert isinstance(caught.value, PacelineError)
+
+
+def test_orders_are_the_same_on_every_machine_and_with_every_version() -> None:
+    plan = MixedPlan([40, 9, 7], weights=[5, 2, 3], world_size=2, batch_size=4, seed=5, until="all_seen")
+    assert plan.rows(1, epoch=2, num_steps=2).tolist() == [[19, 51, 48, 8], [54, 26, 46, 1]]
+
+
+def test_the_largest_remainders_are_rounded_up() -> None:
+    plan = MixedPlan([100, 100, 100], weights=[1, 3.4, 5.6], world_size=1, batch_size=1, num_samples=11)
+    assert [share.num_draws for share in plan.shares] == [1, 4, 6]  # exactly 1.1, 3.74, 6.16
+
+
+def test_all_seen_rounds_up() -> None:
+    plan = MixedPlan([10, 10], weights=[1, 2], world_size=1, batch_size=1, until="all_seen")
+    assert [share.num_draws for share in plan.shares] == [10, 20]
+    plan = MixedPlan([10, 1], weights=[3, 1], world_size=1, batch_size=1, until="all_seen")
+    assert plan.shares[0].num_draws >= 10
+
+
+def test_the_summary_counts_samples_that_are_seen_unseen_and_repeated() -> None:
+    often = MixedPlan([1000, 2], weights=[1, 1], world_size=4, batch_size=5, num_samples=2000)
+    summary = often.summary()
+    assert (summary.num_used, summary.num_dropped, summary.num_repeated) == (1002, 0, 998)
+    rarely = MixedPlan([900, 50], weights=[3, 1], world_size=2, batch_size=4)
+    summary = rarely.summary()
+    assert (summary.num_used, summary.num_dropped) == (len(seen(rarely)), 950 - len(seen(rarely)))
+    dropping = MixedPlan([20, 20], world_size=3, batch_size=4, tail="drop").summary()
+    assert (dropping.num_used, dropping.num_dropped) == (36, 4)
+
+
+def test_fingerprints_tell_mixtures_apart() -> None:
+    def make(weights: object) -> str:
+        return MixedPlan([50, 50], weights=weights, world_size=1, batch_size=1, num_samples=40).fingerprint  # type: ignore[arg-type]
+
+    assert make([3, 1]) == make(np.array([3, 1])) == make([np.int64(3), np.int64(1)])
+    assert make([3, 1]) != make([1, 1])
+
+
+def test_datasets_of_one_size_have_orders_of_their_own() -> None:
+    plan = MixedPlan([64, 64], world_size=1, batch_size=128, num_samples=64, seed=1)
+    drawn = sorted(seen(plan))
+    first, second = [i for i in drawn if i < 64], [i - 64 for i in drawn if i >= 64]
+    assert first != second
+    assert first != list(range(32)), "an epoch does not take the first ones"
+
+
+def test_where_is_quick_for_a_sample_that_is_drawn_a_million_times() -> None:
+    plan = MixedPlan([10**6, 1], weights=[1, 1], world_size=2, batch_size=8, num_samples=2 * 10**6)
+    place = plan.where(10**6)
+    assert place is not None
+    rank, step, slot = place
+    assert plan.rows(rank, 0, step, 1)[0, slot] == 10**6
+    assert plan.rows(0, 0, 0, 3).tolist() != []
+
+
+def test_a_plan_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        MixedPlan([1], world_size=1, batch_size=1).shares = ()  # type: ignore[misc]

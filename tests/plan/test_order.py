@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.plan.keys import fold
-from paceline.plan.order import LARGEST_SIZE, Feistel, Table, make_order
+from paceline.plan.keys import fold, random_words
+from paceline.plan.order import LARGEST_SIZE, Feistel, Table, _fisher_yates, _partners, make_order
 
 KEYS = st.integers(0, 2**64 - 1)
 
@@ -72,3 +72,36 @@ def test_neighbours_in_the_order_are_unrelated(size: int) -> None:
 def test_keys_depend_on_the_order_of_words() -> None:
     keys = {fold(a, b) for a in range(50) for b in range(50)}
     assert len(keys) == 2500
+
+
+def reference_partners(size: int, key: int) -> list[int]:
+    """The draws of a Fisher-Yates shuffle in plain integers: SplitMix64, scaled to the range, redrawn where biased."""
+    mask, partners = (1 << 64) - 1, []
+    for span in range(size, 1, -1):
+        counter = span
+        while True:
+            state = (counter * 0x9E37_79B9_7F4A_7C15 + key) & mask
+            state = ((state ^ (state >> 30)) * 0xBF58_476D_1CE4_E5B9) & mask
+            state = ((state ^ (state >> 27)) * 0x94D0_49BB_1331_11EB) & mask
+            scaled = ((state ^ (state >> 31)) >> 32) * span
+            if scaled % (1 << 32) >= (1 << 32) % span:
+                break
+            counter += 65_536
+        partners.append(scaled >> 32)
+    return partners
+
+
+def test_draws_are_those_of_plain_integers_with_biased_ones_drawn_again() -> None:
+    redrawn = 0
+    for key in range(8):
+        assert _partners(65_536, fold(key)).tolist() == reference_partners(65_536, fold(key))
+        words = random_words(fold(key), np.arange(65_536, 1, -1, dtype=np.uint64)).astype(np.uint64)
+        spans = np.arange(65_536, 1, -1, dtype=np.uint64)
+        redrawn += int(((words * spans) % np.uint64(1 << 32) < np.uint64(1 << 32) % spans).sum())
+    assert redrawn > 0, "these keys must show a redraw, or the test shows nothing"
+
+
+def test_a_table_cannot_be_changed_from_outside() -> None:
+    table = _fisher_yates(10, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        table[0] = 1

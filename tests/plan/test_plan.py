@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,6 +192,7 @@ def test_orders_are_the_same_on_every_machine_and_with_every_version() -> None:
     small = Plan(10, world_size=1, batch_size=10, seed=42)
     assert small.rows(0, epoch=3).tolist() == [[4, 7, 2, 9, 3, 6, 5, 1, 0, 8]]
     for num_samples, expected in {
+        65_536: [6852, 52934, 65504],
         100_000: [95336, 38444, 85831],
         10**12: [35777807418, 474929588130, 107755585079],
     }.items():
@@ -208,3 +210,35 @@ def test_a_resumed_plan_counts_the_rest_only() -> None:
         "num_padded": 0,
         "num_repeated": 0,
     }
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_every_part_of_small_plans_is_that_part_of_all_rows(tail: Tail) -> None:
+    for num_samples in (12, 17, 23, 24):
+        plan = Plan(num_samples, world_size=2, batch_size=4, tail=tail)
+        for rank in range(2):
+            whole = plan.rows(rank, 1)
+            for first in range(plan.num_steps + 1):
+                for count in range(plan.num_steps - first + 1):
+                    part = plan.rows(rank, 1, first, count)
+                    np.testing.assert_array_equal(part, whole[first : first + count])
+
+
+@given(plans(), st.data())
+def test_where_of_a_resumed_plan_finds_what_its_rows_hold(plan: Plan, data: st.DataObject) -> None:
+    step = data.draw(st.integers(0, plan.num_steps - 1))
+    rest = plan.resume(step * plan.world_size * plan.batch_size)
+    rows = all_rows(rest, 1)
+    for sample in range(plan.num_samples):
+        place = rest.where(sample, 1)
+        assert (place is None) == (sample not in rows)
+        assert place is None or rows[place] == sample
+
+
+def test_a_fingerprint_tells_orders_apart_and_nothing_else() -> None:
+    def make(num_samples: int = 100, **options: Any) -> str:
+        settings: dict[str, Any] = {"world_size": 7, "batch_size": 3} | options
+        return Plan(num_samples, **settings).fingerprint
+
+    assert len({make(), make(101), make(seed=1), make(shuffle=False)}) == 4
+    assert make() == make(world_size=2, batch_size=5, tail="drop")

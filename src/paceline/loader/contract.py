@@ -173,6 +173,8 @@ def check_contract(
             if on_step is not None:
                 on_step(rank, len(run.specs) - 1)
     id_count = _count_ids(runs, num_samples)
+    if exactly_once and any(run.is_cut for run in runs):
+        raise InputError("exactly once cannot be judged of batches that are cut: leave out max_steps")
     if exactly_once and id_count is None:
         raise InputError("exactly once cannot be judged: no ids were found in the batches; say where they are (--ids)")
     if exactly_once and id_count is not None and id_count.num_lost is None:
@@ -320,6 +322,7 @@ def _count_ids(runs: list[_RankRun], num_samples: int | None) -> IdCount | None:
     if not parts:
         return None
     distinct, counts = np.unique(np.concatenate(parts), return_counts=True)
+    is_cut = any(run.is_cut for run in runs)
     expected = num_samples if num_samples is not None else _agreed_samples(runs)
     if expected is not None and distinct.size and distinct[-1] >= expected:
         if num_samples is not None:
@@ -333,8 +336,8 @@ def _count_ids(runs: list[_RankRun], num_samples: int | None) -> IdCount | None:
         num_distinct=int(distinct.size),
         repeated=_first_few(distinct[counts > 1]),
         num_expected=expected,
-        lost=() if lost is None else _first_few(lost),
-        num_lost=None if expected is None else expected - int(distinct.size),
+        lost=() if lost is None or is_cut else _first_few(lost),
+        num_lost=None if expected is None or is_cut else expected - int(distinct.size),
     )
 
 

@@ -48,8 +48,11 @@ def fields_of(batch: Any, path: str = "", depth: int = 0) -> Iterator[Field]:
     elif hasattr(batch, "shape") and hasattr(batch, "dtype"):
         yield Field(path, tuple(int(size) for size in batch.shape), str(batch.dtype))
     elif _is_jagged(batch):
+        yield Field(f"{path}.keys".lstrip("."), None, ", ".join(map(str, batch.keys())))
         yield from fields_of(batch.lengths(), f"{path}.lengths".lstrip("."), depth + 1)
         yield Field(f"{path}.values".lstrip("."), None, str(batch.values().dtype))
+        weights = batch.weights_or_none() if hasattr(batch, "weights_or_none") else None
+        yield Field(f"{path}.weights".lstrip("."), None, "none" if weights is None else str(weights.dtype))
     elif (parts := named_parts(batch)) is not None:
         for name, part in sorted(parts.items()):
             yield from fields_of(part, f"{path}.{name}".lstrip("."), depth + 1)

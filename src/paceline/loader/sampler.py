@@ -5,19 +5,18 @@ It imports nothing of torch: a DataLoader asks only for an iterable of lists wit
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, Self
 
 from paceline.comm import find_place
 from paceline.errors import EmptyPlanError, InputError, whole_number
-from paceline.plan import LengthPlan, MixedPlan, Plan, Tail, TailLike
+from paceline.plan import EpochPlan, Plan, Tail, TailLike
+from paceline.plan.plan import LARGEST_SEED
 
 STATE_VERSION = 1
-_FIRST_BLOCK, _LARGEST_BLOCK = (
-    1 << 10,
-    1 << 16,
-)  # ids computed ahead: few at first, to start at once
+_FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16  # ids computed ahead: few at first, to start at once
 
 _MUST_AGREE = {
     "version": "version of Paceline's states",
@@ -27,14 +26,12 @@ _MUST_AGREE = {
     "fingerprint": "order of samples (lengths, budget, buckets or weights)",
 }
 
-AnyPlan = Plan | LengthPlan | MixedPlan
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pass:
     """One way through an epoch, or through the rest of it; `plan` is None where nothing is left."""
 
-    plan: AnyPlan | None
+    plan: EpochPlan | None
     epoch: int
 
     @property
@@ -72,7 +69,7 @@ class PlanSampler:
         shuffle: Whether each epoch has an order of its own; `set_epoch` says which epoch it is.
         seed: Chooses the family of orders; the same on every rank.
         tail: What becomes of the remainder.
-        stand_in: A sample id that takes the place of padding, so that every list has `batch_size` ids.
+        stand_in: A sample id that takes the place of a missing one, so that every list has `batch_size` ids.
             `num_real` says how many are real; mask the rest out of loss and metrics.
     """
 
@@ -100,21 +97,26 @@ class PlanSampler:
         self._set_up(plan, place.rank, stand_in)
 
     @classmethod
-    def of(cls, plan: AnyPlan, *, rank: int | None = None, stand_in: int | None = None) -> Self:
+    def of(cls, plan: EpochPlan, *, rank: int | None = None, stand_in: int | None = None) -> Self:
         """Return the sampler of a plan that is already there: by length, or of several datasets.
 
+        >>> from paceline import LengthPlan
         >>> plan = LengthPlan([5, 9, 3, 8], world_size=2, max_tokens=10, shuffle=False)
         >>> list(PlanSampler.of(plan, rank=0))
         [[2], [3]]
         """
-        if not isinstance(plan, AnyPlan):
+        if not isinstance(plan, EpochPlan):
             raise InputError(f"expected a Plan, LengthPlan or MixedPlan, got {type(plan).__name__}")
+        if plan.start:
+            raise InputError(
+                f"this is the plan of a rest, after {plan.start} samples: later epochs would miss those; "
+                f"give the plan of the whole epoch, and load_state_dict"
+            )
         sampler = cls.__new__(cls)
-        place = find_place(rank, plan.world_size)
-        sampler._set_up(plan, place.rank, stand_in)
+        sampler._set_up(plan, find_place(rank, plan.world_size).rank, stand_in)
         return sampler
 
-    def _set_up(self, plan: AnyPlan, rank: int, stand_in: int | None) -> None:
+    def _set_up(self, plan: EpochPlan, rank: int, stand_in: int | None) -> None:
         self.plan = plan
         self.rank = rank
         self.stand_in = stand_in
@@ -123,7 +125,8 @@ class PlanSampler:
         self._next = _Pass(plan=plan, epoch=0)  # what iterating begins with
         self._current: tuple[_Pass, int] | None = None  # what was handed out last, and how much
         self._exhausted: _Pass | None = None  # handed out to the end; the next pass is of the whole epoch
-        self._ended_epoch: int | None = None
+        self._asked_epoch: int | None = None  # what set_epoch was called with
+        self._ended_epoch: int | None = None  # what a loaded state has ended
 
     # What torch, Lightning, accelerate and others read from a batch sampler.
 
@@ -154,15 +157,20 @@ class PlanSampler:
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch. The position that a loaded state has set holds for its own epoch only."""
-        epoch = whole_number("epoch", epoch, least=0)
-        if epoch == self._next.epoch:
-            return
-        ended = epoch == self._ended_epoch
-        self._next = _Pass(plan=None if ended else self.plan, epoch=epoch)
-        self._current = None
+        epoch = whole_number("epoch", epoch, least=0, most=LARGEST_SEED)
+        self._asked_epoch = epoch
+        is_ended = epoch == self._ended_epoch
+        if not is_ended:
+            self._ended_epoch = None
+        if epoch != self._next.epoch:
+            self._next = _Pass(plan=None if is_ended else self.plan, epoch=epoch)
+            self._current = None
 
     def __len__(self) -> int:
-        """Steps that iterating makes: the same on every rank; after `load_state_dict`, those that are left."""
+        """Steps of the pass that is being handed out, or of the next one: the same on every rank.
+
+        After `load_state_dict` it is what is left of the epoch.
+        """
         return self._next.num_steps
 
     def num_real(self, step: int) -> int:
@@ -175,35 +183,9 @@ class PlanSampler:
         assert begun.plan is not None  # it has steps
         return begun.plan.num_real(step, rank=self.rank)
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> PassIterator:
         """Begin a pass. Making an iterator changes nothing; only ids that are handed out count."""
-        # Nothing in this generator runs before the first list is asked for.
-        if self._exhausted is self._next:  # what is left of an epoch is left only once
-            self._next = _Pass(plan=self.plan, epoch=self._next.epoch)
-        begun = self._next
-        for step, ids in enumerate(self._lists(begun)):
-            self._current = begun, step + 1
-            yield ids
-        self._exhausted = begun
-
-    def _lists(self, begun: _Pass) -> Iterator[list[int]]:
-        plan, step = begun.plan, 0
-        if plan is None:
-            return
-        block = _FIRST_BLOCK
-        while step < plan.num_steps:
-            num_steps = min(max(1, block // plan.row_width), plan.num_steps - step)
-            rows = plan.rows(self.rank, begun.epoch, step, num_steps).tolist()
-            for row in rows:
-                yield self._without_padding(row, plan, step) if row[-1] < 0 else row
-                step += 1
-            block = min(2 * block, _LARGEST_BLOCK)
-
-    def _without_padding(self, row: list[int], plan: AnyPlan, step: int) -> list[int]:
-        real = row[: row.index(-1)]
-        if self.stand_in is None:
-            return real
-        return real + [self.stand_in] * (plan.batch_size_of(step) - len(real))
+        return PassIterator(self)
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return a small state, the same on every rank, from which any number of ranks can go on.
@@ -222,7 +204,10 @@ class PlanSampler:
                     f"began; after load_state_dict, count from there"
                 )
             handed_out = step
-        spent = {"consumed": self.plan.num_samples}
+        return self._state_of(begun, handed_out)
+
+    def _state_of(self, begun: _Pass, step: int) -> dict[str, Any]:
+        spent = self.plan.progress(self.plan.num_steps)
         return {
             "version": STATE_VERSION,
             "epoch": begun.epoch,
@@ -230,26 +215,31 @@ class PlanSampler:
             "shuffle": self.plan.shuffle,
             "seed": self.plan.seed,
             "fingerprint": self.plan.fingerprint,
-            **(spent if begun.plan is None else begun.plan.progress(handed_out)),
+            **(spent if begun.plan is None else begun.plan.progress(step)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the state was taken, on this number of ranks.
 
-        A state from the end of an epoch leads to the next one.
+        A state from the end of an epoch leads to the next one, unless `set_epoch` has asked for just that epoch:
+        of that, nothing is left.
         """
         checked = self._checked_state(state)
-        self._current, self._ended_epoch = None, None
+        epoch, ended = checked["epoch"], None
         try:
-            self._next = _Pass(plan=self.plan.at(checked), epoch=checked["epoch"])
-        except EmptyPlanError:
-            self._ended_epoch = checked["epoch"]
-            self._next = _Pass(plan=self.plan, epoch=checked["epoch"] + 1)
+            following = _Pass(plan=self.plan.at(checked), epoch=epoch)
+        except EmptyPlanError as reason:
+            ended = epoch
+            if checked["consumed"] < self.plan.num_samples:
+                warnings.warn(f"epoch {epoch} ends here: {reason}", stacklevel=2)
+            asked = self._asked_epoch == epoch
+            following = _Pass(plan=None if asked else self.plan, epoch=epoch if asked else epoch + 1)
+        self._next, self._current, self._exhausted, self._ended_epoch = following, None, None, ended
 
     def _checked_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(state, Mapping):
             raise InputError(f"the state of a PlanSampler is a dict, got {type(state).__name__}")
-        mine = self.state_dict(step=0)
+        mine = self._state_of(self._next, 0)
         missing = sorted(set(mine) - set(state))
         if missing:
             raise InputError(f"this is not the state of such a PlanSampler: {missing} missing")
@@ -259,7 +249,69 @@ class PlanSampler:
                     f"the state was saved with another {meaning}: {name} was {state[name]!r}, "
                     f"here it is {mine[name]!r}; load it into a sampler like the one it came from"
                 )
-        return {**state, "epoch": whole_number("epoch of the state", state["epoch"], least=0)}
+        return {**state, "epoch": whole_number("epoch of the state", state["epoch"], least=0, most=LARGEST_SEED - 1)}
+
+
+class PassIterator:
+    """Hands out the lists of one pass. It begins with the first list that is asked for.
+
+    StatefulDataLoader asks it for its own state, which is exact also where another iterator was used before.
+    """
+
+    def __init__(self, sampler: PlanSampler) -> None:
+        self._sampler = sampler
+        self._pass: _Pass | None = None
+        self._lists: Iterator[list[int]] = iter(())
+        self._handed_out = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> list[int]:
+        if self._pass is None:
+            self._pass = self._begin()
+            self._lists = self._make_lists(self._pass)
+        ids = next(self._lists)
+        self._handed_out += 1
+        self._sampler._current = self._pass, self._handed_out
+        if self._handed_out == self._pass.num_steps:
+            self._sampler._exhausted = self._pass
+        return ids
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state after the lists that this iterator has handed out."""
+        return self._sampler._state_of(self._pass or self._upcoming(), self._handed_out)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the state was taken."""
+        self._sampler.load_state_dict(state)
+        self._pass, self._handed_out = None, 0
+
+    def _upcoming(self) -> _Pass:
+        """The pass that would begin now: what is left of an epoch is left only once."""
+        following = self._sampler._next
+        if self._sampler._exhausted is following:
+            return _Pass(plan=self._sampler.plan, epoch=following.epoch)
+        return following
+
+    def _begin(self) -> _Pass:
+        self._sampler._next = self._upcoming()
+        return self._sampler._next
+
+    def _make_lists(self, begun: _Pass) -> Iterator[list[int]]:
+        plan, step, block = begun.plan, 0, _FIRST_BLOCK
+        while plan is not None and step < plan.num_steps:
+            num_steps = min(max(1, block // plan.row_width), plan.num_steps - step)
+            for row in plan.rows(self._sampler.rank, begun.epoch, step, num_steps).tolist():
+                yield self._filled(row, plan, step) if row[-1] < 0 else row
+                step += 1
+            block = min(2 * block, _LARGEST_BLOCK)
+
+    def _filled(self, row: list[int], plan: EpochPlan, step: int) -> list[int]:
+        real, stand_in = row[: row.index(-1)], self._sampler.stand_in
+        if stand_in is None:
+            return real
+        return real + [stand_in] * (plan.batch_size_of(step) - len(real))
 
 
 def _length_of(dataset_or_length: Sized | int) -> int:

@@ -1,8 +1,9 @@
 """The arithmetic of an epoch: which rank sees which sample at which step. Numbers in, numbers out."""
 
+from paceline.plan.interface import EpochPlan
 from paceline.plan.lengths import LengthPlan
 from paceline.plan.mixture import MixedPlan, Share, Until
 from paceline.plan.plan import Plan
 from paceline.plan.tail import Summary, Tail, TailLike
 
-__all__ = ["LengthPlan", "MixedPlan", "Plan", "Share", "Summary", "Tail", "TailLike", "Until"]
+__all__ = ["EpochPlan", "LengthPlan", "MixedPlan", "Plan", "Share", "Summary", "Tail", "TailLike", "Until"]

@@ -80,7 +80,7 @@ def make_buckets(
     samples = _sorted_by_length(checked)
     by_length = checked[samples]
     if boundaries is None:
-        limits = _spread_limits(int(by_length[-1]), spread)
+        limits = _spread_limits(by_length, spread)
     else:
         limits = _checked_boundaries(boundaries, int(by_length[-1]))
     ends = np.unique(np.searchsorted(by_length, limits, side="right"))
@@ -134,13 +134,17 @@ def _sorted_by_length(lengths: Ids) -> Ids:
     return np.argsort(keys, kind="stable").astype(np.int64, copy=False)
 
 
-def _spread_limits(longest: int, spread: Any) -> list[int]:
+def _spread_limits(by_length: Ids, spread: Any) -> list[int]:
+    """Return the longest length of each bucket, from the longest sample down."""
     if isinstance(spread, bool) or not isinstance(spread, int | float | np.number) or not 0 <= spread < 1e6:
         raise InputError(f"spread must be a share of at least 0, such as 0.1, got {spread!r}")
-    limits = [longest]
-    while limits[-1] > 0:
-        limits.append(min(limits[-1] - 1, int(limits[-1] / (1 + spread))))
-    return limits[::-1]
+    limits = [int(by_length[-1])]
+    while True:
+        below = min(limits[-1] - 1, int(limits[-1] / (1 + spread)))
+        index = int(np.searchsorted(by_length, below, side="right")) - 1
+        if index < 0:
+            return limits[::-1]
+        limits.append(int(by_length[index]))
 
 
 def _checked_boundaries(boundaries: Sequence[int], longest: int) -> list[int]:

@@ -116,15 +116,19 @@ class Layout:
         used: list[int] = np.unique(self.bucket_of_step).tolist()
         return max(self.deals[bucket].batch_size for bucket in used)
 
-    def place_of(self, position: int) -> tuple[int, int, int] | None:
-        """Return (rank, step, slot) of a position of the line, or None if no rank gets it."""
+    def place_of(self, position: int, first_step: int) -> tuple[int, int, int] | None:
+        """Return (rank, step, slot) of a position of the line from `first_step` on, or None if no rank gets it."""
         bucket = int(np.searchsorted(self.begins, position, side="right")) - 1
-        found = self.deals[bucket].place_of(position - int(self.begins[bucket]))
-        if found is None:
-            return None
-        rank, turn, slot = found
-        is_it = (self.bucket_of_step == bucket) & (self.turn_of_step == turn)
-        return rank, int(np.flatnonzero(is_it)[0]), slot
+        deal = self.deals[bucket]
+        turn_of = position - int(self.begins[bucket])
+        while (found := deal.place_of(turn_of)) is not None:
+            rank, turn, slot = found
+            is_it = (self.bucket_of_step == bucket) & (self.turn_of_step == turn)
+            step = int(np.flatnonzero(is_it)[0])
+            if step >= first_step:
+                return rank, step, slot
+            turn_of += deal.num_samples  # where the tail repeats, it comes again
+        return None
 
 
 def lay_out(sizes: Ids, batch_sizes: Ids, *, world_size: int, tail: Tail, key: int | None) -> Layout:

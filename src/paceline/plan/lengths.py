@@ -80,9 +80,9 @@ class LengthPlan:
         spread: float = 0.1,
         boundaries: Sequence[int] | None = None,
     ) -> None:
-        self.tail = Tail.of(tail)
-        self.shuffle = checked_shuffle(shuffle)
-        self.seed = whole_number("seed", seed, least=0, most=LARGEST_SEED)
+        self._tail = Tail.of(tail)
+        self._shuffle = checked_shuffle(shuffle)
+        self._seed = whole_number("seed", seed, least=0, most=LARGEST_SEED)
         self._buckets = make_buckets(
             lengths,
             max_tokens=max_tokens,
@@ -90,16 +90,42 @@ class LengthPlan:
             spread=spread,
             boundaries=boundaries,
         )
-        facts = (ORDER_VERSION, self._buckets.digest, shuffle, self.seed, max_tokens, batch_size)
-        text = repr((*facts, self._buckets.offsets.tolist())).encode()
-        self.fingerprint = hashlib.blake2b(text, digest_size=8).hexdigest()
+        facts = (ORDER_VERSION, self._buckets.digest, self._shuffle, self._seed, self._buckets.has_row_limit)
+        text = repr((*facts, self._buckets.offsets.tolist(), self._buckets.batch_sizes.tolist())).encode()
+        self._fingerprint = hashlib.blake2b(text, digest_size=8).hexdigest()
         self._part = self._whole_epoch(world_size)
         self._check_steps()
+
+    @property
+    def tail(self) -> Tail:
+        """What becomes of the remainder."""
+        return self._tail
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether samples and buckets are shuffled."""
+        return self._shuffle
+
+    @property
+    def seed(self) -> int:
+        """The seed of the orders."""
+        return self._seed
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that is equal for plans of the same order."""
+        return self._fingerprint
 
     @property
     def world_size(self) -> int:
         """Ranks that share the epoch."""
         return self._part.world_size
+
+    @property
+    def start(self) -> int:
+        """Samples of the epoch that were consumed before this plan begins."""
+        here = int(self._part.layout.num_dealt()[self._part.first_step])
+        return here + sum(consumed for _, consumed in self._part.history)
 
     @property
     def num_samples(self) -> int:
@@ -129,9 +155,11 @@ class LengthPlan:
         0.875
         """
         layout = self._whole_epoch(self.world_size).layout
-        room = self._buckets.longest * np.array([deal.samples_per_step for deal in layout.deals])
-        tokens = int(room[layout.bucket_of_step].sum())
-        return self._buckets.num_tokens / tokens if tokens else 1.0
+        keeps_shape = self.tail in (Tail.PAD, Tail.REPEAT)
+        rows = [deal.num_steps * deal.samples_per_step if keeps_shape else deal.num_used for deal in layout.deals]
+        room = int((self._buckets.longest * np.array(rows)).sum())
+        used = layout.summary(0).num_used / self.num_samples  # what is dropped counts as of average length
+        return used * self._buckets.num_tokens / room if room else 1.0
 
     def summary(self) -> Summary:
         """Count steps and what is used, dropped, padded and repeated, over all ranks."""
@@ -178,10 +206,8 @@ class LengthPlan:
         order = self._order_in(bucket, epoch)
         dealt_as = offset + int(order.positions_of(np.array([place - offset]))[0])
         position = self._part.line.position_of(dealt_as)
-        found = None if position is None else self._part.layout.place_of(position)
-        if found is None or found[1] < self._part.first_step:
-            return None
-        return found[0], found[1] - self._part.first_step, found[2]
+        found = None if position is None else self._part.layout.place_of(position, self._part.first_step)
+        return None if found is None else (found[0], found[1] - self._part.first_step, found[2])
 
     def resume(self, consumed: int, world_size: int | None = None) -> LengthPlan:
         """Return the plan of the rest of the epoch after `consumed` samples of this plan.
@@ -198,6 +224,8 @@ class LengthPlan:
                 f"consumed must end a step, got {consumed}: steps end at {dealt[step - 1]} and at {dealt[step]} samples"
             )
         rest = copy.copy(self)
+        if world_size is not None:
+            world_size = whole_number("world_size", world_size, least=1, most=LARGEST_SIZE)
         if world_size is None or world_size == self.world_size:
             rest._part = replace(part, first_step=step)
         else:

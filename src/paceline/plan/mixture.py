@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Literal
@@ -43,13 +43,18 @@ class Share:
         """Draws of samples that this epoch draws already."""
         return max(0, self.num_draws - self.size)
 
+    @property
+    def num_unseen(self) -> int:
+        """Samples that one epoch does not draw; later epochs begin with them."""
+        return max(0, self.size - self.num_draws)
+
 
 class MixedPlan:
     """The plan of an epoch that mixes several datasets.
 
     An epoch draws from each dataset in proportion to its weight, by exact counts, and shuffles all draws
-    together. A dataset is gone through in a circle, from where the last epoch stopped: a sample comes again
-    only when all others of its dataset have come. Steps, tails and `resume` count draws.
+    together. A dataset is gone through in a circle, from where the last epoch stopped, so that its samples are drawn
+    equally often. Steps, tails and `resume` count draws.
 
     >>> plan = MixedPlan([100, 10], weights=[3, 1], world_size=2, batch_size=4)
     >>> [(share.num_draws, share.num_repeated) for share in plan.shares]
@@ -103,14 +108,24 @@ class MixedPlan:
                 f"dataset {dataset} would never be drawn: its part of {self._draws.num_samples} draws rounds to 0; "
                 f"give it more weight, draw more samples, or leave it out"
             )
-        self.shares = tuple(
+        self._shares = tuple(
             Share(size=size, num_draws=quota) for size, quota in zip(checked_sizes, quotas, strict=True)
         )
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """What one epoch draws from each dataset."""
+        return self._shares
 
     @property
     def world_size(self) -> int:
         """Ranks that share the epoch."""
         return self._draws.world_size
+
+    @property
+    def start(self) -> int:
+        """Draws of the epoch that were consumed before this plan begins."""
+        return self._draws.start
 
     @property
     def num_samples(self) -> int:
@@ -154,8 +169,22 @@ class MixedPlan:
         return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
 
     def summary(self) -> Summary:
-        """Count steps, and draws that are used, dropped, padded and repeated; `shares` counts per dataset."""
-        return self._draws.summary()
+        """Count the samples that one epoch uses, leaves unseen and repeats; `shares` has it for each dataset.
+
+        With the tails `drop` and `even` a draw that is dropped counts as a sample that is not seen. The summary of a
+        resumed plan counts draws.
+        """
+        tail = self._draws.summary()
+        if self.start:
+            return tail
+        repeated = sum(share.num_repeated for share in self.shares)
+        unseen = sum(share.num_unseen for share in self.shares)
+        return replace(
+            tail,
+            num_used=self.num_ids - unseen - tail.num_dropped,
+            num_dropped=unseen + tail.num_dropped,
+            num_repeated=repeated + tail.num_repeated,
+        )
 
     def batch_size_of(self, step: int) -> int:
         """Return the rows of one rank's batch at a step, with padding: here, at every step the same."""
@@ -184,8 +213,7 @@ class MixedPlan:
         place = int(self._order_of(dataset).positions_of(np.array([index]))[0])
         first = (place - self._first_place(dataset, epoch)) % share.size
         before = sum(other.num_draws for other in self.shares[:dataset])
-        found = [self._draws.where(before + draw, epoch) for draw in range(first, share.num_draws, share.size)]
-        return min((f for f in found if f is not None), key=lambda f: (f[1], f[2], f[0]), default=None)
+        return self._draws.first_place_of(before + np.arange(first, share.num_draws, share.size), epoch)
 
     def dataset_of(self, sample: int) -> tuple[int, int]:
         """Return the dataset that a sample belongs to, and its index there.
@@ -212,7 +240,7 @@ class MixedPlan:
 
     def _with_draws(self, draws: Plan) -> MixedPlan:
         plan = object.__new__(MixedPlan)
-        plan._draws, plan.shares = draws, self.shares
+        plan._draws, plan._shares = draws, self._shares
         return plan
 
     def _first_place(self, dataset: int, epoch: int) -> int:
@@ -248,7 +276,8 @@ def _portions(sizes: list[int], weights: Any) -> list[Fraction]:
         if isinstance(weight, bool) or not isinstance(weight, int | float | Fraction) or not 0 < weight < math.inf:
             raise InputError(f"the weight of dataset {dataset} must be above 0, got {weight!r}")
     exact = [Fraction(weight) for weight in given]
-    return [weight / sum(exact) for weight in exact]
+    total = sum(exact)
+    return [weight / total for weight in exact]
 
 
 def _draws_until(sizes: list[int], portions: list[Fraction], until: Until | str) -> int:

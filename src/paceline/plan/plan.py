@@ -162,16 +162,19 @@ class Plan:
         With the tail `repeat` it is the first place of several.
         """
         sample = whole_number("sample", sample, least=0, most=self.num_samples - 1)
-        position = int(self._order(epoch).positions_of(np.array([sample]))[0]) - self.start
-        if self.tail is Tail.REPEAT:
-            position %= self.num_samples
-        return self._deal.place_of(position)
+        return self.first_place_of(np.array([sample]), epoch)
+
+    def first_place_of(self, samples: Ids, epoch: int = 0) -> tuple[int, int, int] | None:
+        """Return the first (rank, step, slot) that sees any of the samples, or None."""
+        positions = self._order(epoch).positions_of(samples) - self.start
+        positions = positions % self.num_samples if self.tail is Tail.REPEAT else positions[positions >= 0]
+        return self._deal.place_of(int(positions.min())) if positions.size else None
 
     def resume(self, consumed: int, world_size: int | None = None, batch_size: int | None = None) -> Plan:
         """Return the plan of the rest of the epoch after `consumed` samples of this plan.
 
-        Each remaining sample comes exactly once, on any number of ranks and with any batch size. Plans that
-        were resumed can be resumed again.
+        Each remaining sample comes exactly once, on any number of ranks and with any batch size; so do those that the
+        tail of this plan would have dropped. Plans that were resumed can be resumed again.
         """
         consumed = whole_number("consumed", consumed, least=0, most=self.num_samples - self.start)
         return replace(

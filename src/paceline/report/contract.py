@@ -48,7 +48,7 @@ def _id_lines(ids: IdCount, exactly_once: bool) -> Iterator[str]:
     yield f"  ids: {ids.num_distinct} different samples in {ids.num_rows} rows"
     yield f"    repeated: {ids.num_repeated}{_examples(ids.repeated)}"
     if ids.num_lost is None:
-        yield "    lost: not known without the size of the dataset; give --samples"
+        yield "    lost: not known: the batches are cut, or nobody says how large the dataset is (--samples)"
     else:
         yield f"    lost: {ids.num_lost} of {ids.num_expected}{_examples(ids.lost)}"
     if ids.num_repeated or ids.num_lost:
