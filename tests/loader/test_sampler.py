@@ -254,7 +254,7 @@ def test_an_iterator_knows_its_own_place() -> None:
 
 
 def test_a_pass_keeps_its_epoch_while_the_next_is_being_set() -> None:
-    sampler, other = make(), make()
+    sampler, other = make(20_000), make(20_000)  # more than one block of ids
     iterator = iter(sampler)
     first = [next(iterator)]
     sampler.set_epoch(1)

@@ -1,6 +1,28 @@
-"""What users iterate: a rank's share of the data, in equal steps."""
+"""What users iterate: a rank's share of the data, in equal steps.
+
+Names that need torch are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from paceline.loader.contract import ContractResult, check_contract
 from paceline.loader.sampler import PlanSampler
 
-__all__ = ["ContractResult", "PlanSampler", "check_contract"]
+if TYPE_CHECKING:
+    from paceline.loader.agreement import DisagreementError
+    from paceline.loader.collectives import exchange, gather_batches
+
+__all__ = ["ContractResult", "DisagreementError", "PlanSampler", "check_contract", "exchange", "gather_batches"]
+
+_NEED_TORCH = {
+    "DisagreementError": "paceline.loader.agreement",
+    "exchange": "paceline.loader.collectives",
+    "gather_batches": "paceline.loader.collectives",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEED_TORCH:
+        raise AttributeError(f"module 'paceline.loader' has no attribute {name!r}")
+    return getattr(import_module(_NEED_TORCH[name]), name)
