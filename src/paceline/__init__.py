@@ -7,13 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paceline.batch import Batch, Collate, Jagged
+    from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
+    from paceline.launch import run_ranks
     from paceline.loader import PlanSampler
     from paceline.plan import LengthPlan, MixedPlan, Plan, Summary, Tail, Until
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Batch": "paceline.batch",
+    "Collate": "paceline.batch",
+    "Comm": "paceline.comm",
+    "Jagged": "paceline.batch",
     "LengthPlan": "paceline.plan",
     "MixedPlan": "paceline.plan",
     "PacelineError": "paceline.errors",
@@ -22,9 +29,15 @@ _HOMES = {
     "Summary": "paceline.plan",
     "Tail": "paceline.plan",
     "Until": "paceline.plan",
+    "connect": "paceline.comm",
+    "run_ranks": "paceline.launch",
 }
 
 __all__ = [
+    "Batch",
+    "Collate",
+    "Comm",
+    "Jagged",
     "LengthPlan",
     "MixedPlan",
     "PacelineError",
@@ -33,6 +46,8 @@ __all__ = [
     "Summary",
     "Tail",
     "Until",
+    "connect",
+    "run_ranks",
 ]
 
 

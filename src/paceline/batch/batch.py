@@ -1,0 +1,282 @@
+"""Batches of equal shape: `batch_size` rows in every field, of which the first `num_real` are real.
+
+Padding is carried as a number and never guessed: a real row may be all zeros or have no values. What a batch
+must keep is checked once, when it is built; every operation keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from paceline.batch.jagged import Jagged
+from paceline.batch.schema import Schema, schema_of
+from paceline.errors import InputError, whole_number
+
+Field = torch.Tensor | Jagged
+
+
+class Batch:
+    """Fields of equally many rows, the real ones first.
+
+    >>> batch = Batch({"label": torch.tensor([1.0, 0.0])}, batch_size=2).pad_to(4)
+    >>> batch
+    Batch(4 rows, 2 real)
+      label  dense float32
+    >>> batch["label"], batch.real("label")
+    (tensor([1., 0., 0., 0.]), tensor([1., 0.]))
+
+    Args:
+        fields: Dense fields (a tensor whose first dimension is `batch_size`) and jagged ones (`Jagged`, or anything
+            with the methods of a KeyedJaggedTensor).
+        batch_size: Rows of every field.
+        num_real: How many of them are real; all if not given.
+        pad_values: What padding rows of a dense field hold, where it is not 0.
+    """
+
+    __slots__ = ("_fields", "_schema", "batch_size", "num_real", "pad_values")
+
+    def __init__(
+        self,
+        fields: Mapping[str, Any],
+        *,
+        batch_size: int,
+        num_real: int | None = None,
+        pad_values: Mapping[str, float] | None = None,
+    ) -> None:
+        self.batch_size = whole_number("batch_size", batch_size, least=1)
+        self.num_real = whole_number(
+            "num_real", self.batch_size if num_real is None else num_real, least=0, most=self.batch_size
+        )
+        if not fields:
+            raise InputError("a batch needs at least one field")
+        self._fields = {name: _as_field(name, field) for name, field in fields.items()}
+        self.pad_values = dict(pad_values or {})
+        if unknown := sorted(set(self.pad_values) - set(self._fields)):
+            raise InputError(f"pad_values names fields that are not there: {unknown}, only {sorted(self._fields)}")
+        for name, field in self._fields.items():
+            _check_rows(name, field, self.batch_size)
+            _check_padding(name, field, self.num_real, self.pad_values.get(name, 0))
+        self._schema: Schema | None = None
+
+    def _with(self, fields: dict[str, Field], batch_size: int, num_real: int) -> Batch:
+        """Make a batch that is right by construction, and is not checked again."""
+        batch = object.__new__(Batch)
+        batch._fields, batch.batch_size, batch.num_real = fields, batch_size, num_real
+        batch.pad_values, batch._schema = self.pad_values, self._schema
+        return batch
+
+    def like(self, fields: dict[str, Field], num_rows: int) -> Batch:
+        """Make a batch of the same schema from fields of so many real rows. The fields are not checked."""
+        return self._with(fields, num_rows, num_rows)
+
+    def emptied(self, num_rows: int) -> Batch:
+        """Return a batch of the same schema with so many rows, none of them real."""
+        fields: dict[str, Field] = {}
+        for name, field in self._fields.items():
+            if isinstance(field, Jagged):
+                fields[name] = field.emptied(num_rows)
+            else:
+                fields[name] = field.new_full((num_rows, *field.shape[1:]), self.pad_values.get(name, 0))
+        return self._with(fields, num_rows, 0)
+
+    # What is in it.
+
+    def __getitem__(self, name: str) -> Field:
+        """Return a field with its padding."""
+        if name not in self._fields:
+            raise KeyError(f"there is no field {name!r}, only {', '.join(self._fields)}")
+        return self._fields[name]
+
+    def real(self, name: str) -> Field:
+        """Return the real rows of a field, in the same memory."""
+        field = self[name]
+        return field.narrow(self.num_real) if isinstance(field, Jagged) else field[: self.num_real]
+
+    def names(self) -> list[str]:
+        """Return the names of the fields."""
+        return list(self._fields)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the real rows: a tensor for each dense field, a dict of tensors by key for each jagged one."""
+        lists = {
+            name: {key: field[key] for key in field.keys}
+            for name, field in self._fields.items()
+            if isinstance(field, Jagged)
+        }
+        for row in range(self.num_real):
+            yield {
+                name: field[row]
+                if isinstance(field, torch.Tensor)
+                else {key: values[row] for key, values in lists[name].items()}
+                for name, field in self._fields.items()
+            }
+
+    @property
+    def device(self) -> torch.device:
+        """Where the first field is."""
+        return next(iter(self._fields.values())).device
+
+    def schema(self) -> Schema:
+        """Return names, kinds, dtypes and trailing shapes: what batches must share to be put together."""
+        if self._schema is None:
+            self._schema = schema_of(self._fields)
+        return self._schema
+
+    def to_dict(self) -> dict[str, Field]:
+        """Return the fields with their padding."""
+        return dict(self._fields)
+
+    # Rows added, taken, put together.
+
+    def pad_to(self, num_rows: int) -> Batch:
+        """Return the batch with so many rows; padding rows are added, or taken away."""
+        num_rows = whole_number("num_rows", num_rows, least=max(1, self.num_real))
+        if num_rows == self.batch_size:
+            return self
+        fields: dict[str, Field] = {}
+        for name, field in self._fields.items():
+            if num_rows < self.batch_size:
+                fields[name] = field.narrow(num_rows) if isinstance(field, Jagged) else field[:num_rows]
+            elif isinstance(field, Jagged):
+                fields[name] = field.pad(num_rows)
+            else:
+                shape = (num_rows - self.batch_size, *field.shape[1:])
+                fields[name] = torch.cat([field, field.new_full(shape, self.pad_values.get(name, 0))])
+        return self._with(fields, num_rows, self.num_real)
+
+    def select(self, indices: Sequence[int] | torch.Tensor) -> Batch:
+        """Return these rows: the real ones in the order given, then the padding among them."""
+        rows = torch.as_tensor(indices, dtype=torch.int64, device=self.device).reshape(-1)
+        if rows.numel() == 0:
+            raise InputError("select needs at least one row")
+        listed = rows.tolist()
+        if min(listed) < 0 or max(listed) >= self.batch_size:
+            wrong = next(row for row in listed if not 0 <= row < self.batch_size)
+            raise InputError(f"rows must be from 0 to {self.batch_size - 1}, got {wrong}")
+        num_real = sum(row < self.num_real for row in listed)
+        if num_real < len(listed):
+            rows = torch.cat([rows[rows < self.num_real], rows[rows >= self.num_real]])
+        fields: dict[str, Field] = {
+            name: field.select(rows) if isinstance(field, Jagged) else field.index_select(0, rows)
+            for name, field in self._fields.items()
+        }
+        return self._with(fields, len(listed), num_real)
+
+    def split(self, num_rows: int) -> list[Batch]:
+        """Return batches of so many consecutive rows; the last may be shorter."""
+        num_rows = whole_number("num_rows", num_rows, least=1)
+        every = torch.arange(self.batch_size, device=self.device)
+        return [self.select(part) for part in torch.split(every, num_rows)]
+
+    @staticmethod
+    def concat(batches: Sequence[Batch]) -> Batch:
+        """Return one batch of all rows: the real ones of each in turn, then the padding."""
+        if not batches:
+            raise InputError("concat needs at least one batch")
+        first = batches[0]
+        for index, batch in enumerate(batches):
+            if batch.schema() != first.schema():
+                raise InputError(f"batch {index} has other fields than batch 0: {_difference(batch, first)}")
+            if batch.pad_values != first.pad_values:
+                raise InputError(f"batch {index} pads with {batch.pad_values}, batch 0 with {first.pad_values}")
+        fields: dict[str, Field] = {}
+        for name, field in first._fields.items():
+            parts = [batch._fields[name] for batch in batches]
+            if isinstance(field, Jagged):
+                real = [batch.real(name) for batch in batches]
+                joined = Jagged.concat([part for part in real if isinstance(part, Jagged)])
+                fields[name] = joined.pad(sum(batch.batch_size for batch in batches))
+            else:
+                dense = [part for part in parts if isinstance(part, torch.Tensor)]
+                real_rows = [part[: batch.num_real] for part, batch in zip(dense, batches, strict=True)]
+                padding = [part[batch.num_real :] for part, batch in zip(dense, batches, strict=True)]
+                fields[name] = torch.cat([*real_rows, *padding])
+        return first._with(fields, sum(batch.batch_size for batch in batches), sum(batch.num_real for batch in batches))
+
+    # Where it is.
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
+        """Return the batch on another device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """Return the batch in pinned memory; a DataLoader calls it by itself."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def record_stream(self, stream: Any) -> None:
+        """Keep the memory until the stream has passed this point."""
+
+        def record(tensor: torch.Tensor) -> torch.Tensor:
+            tensor.record_stream(stream)
+            return tensor
+
+        self._map(record)
+
+    def _map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        fields: dict[str, Field] = {
+            name: field.map(function) if isinstance(field, Jagged) else function(field)
+            for name, field in self._fields.items()
+        }
+        return self._with(fields, self.batch_size, self.num_real)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self._fields))
+        lines = [f"Batch({self.batch_size} rows, {self.num_real} real)"]
+        for name, field in self._fields.items():
+            if isinstance(field, Jagged):
+                text = f"jagged {repr(field).removeprefix('Jagged(').removesuffix(')')}"
+            else:
+                shape = f" {list(field.shape[1:])}" if field.dim() > 1 else ""
+                text = f"dense {str(field.dtype).removeprefix('torch.')}{shape}"
+            lines.append(f"  {name.ljust(width)}  {text}")
+        return "\n".join(lines)
+
+
+def _as_field(name: str, field: Any) -> Field:
+    if isinstance(field, torch.Tensor):
+        if field.is_nested:
+            return Jagged.from_nested(field, name)
+        return field
+    if isinstance(field, Jagged):
+        return field
+    if all(hasattr(field, method) for method in ("keys", "values", "lengths", "weights_or_none", "stride")):
+        return Jagged.from_keyed(field)
+    raise InputError(f"field {name!r} must be a tensor or jagged, got {type(field).__name__}")
+
+
+def _check_rows(name: str, field: Field, batch_size: int) -> None:
+    rows = field.batch_size if isinstance(field, Jagged) else (field.shape[0] if field.dim() else None)
+    if rows != batch_size:
+        raise InputError(f"field {name!r} has {rows} rows, but batch_size is {batch_size}")
+
+
+def _check_padding(name: str, field: Field, num_real: int, pad_value: float) -> None:
+    """Look at the padding rows; on a device other than the CPU that would wait for it, so it is left."""
+    if field.device.type != "cpu":
+        return
+    if isinstance(field, Jagged):
+        if pad_value:
+            raise InputError(f"field {name!r} is jagged: its padding is empty and has no value")
+        padding = field.lengths.view(len(field.keys), -1)[:, num_real:]
+        wrong = padding != 0
+    else:
+        padding = field[num_real:]
+        wrong = padding.isnan().logical_not() if pad_value != pad_value else padding != pad_value
+    if wrong.any():
+        rows = wrong.any(0) if isinstance(field, Jagged) else wrong.reshape(wrong.shape[0], -1).any(1)
+        row = num_real + int(rows.nonzero()[0])
+        raise InputError(
+            f"field {name!r} has content in padding row {row}: rows from num_real {num_real} on must be "
+            f"{'empty' if isinstance(field, Jagged) else pad_value}"
+        )
+
+
+def _difference(batch: Batch, other: Batch) -> str:
+    mine, theirs = set(map(str, batch.schema())), set(map(str, other.schema()))
+    return f"{'; '.join(sorted(mine - theirs)) or 'nothing'} instead of {'; '.join(sorted(theirs - mine)) or 'nothing'}"

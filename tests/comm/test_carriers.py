@@ -1,0 +1,74 @@
+"""One suite for all carriers: the same calls give the same results, and failures reach every rank."""
+
+from __future__ import annotations
+
+import pytest
+from tests import ranks
+
+from paceline import connect, run_ranks
+from paceline.comm.alone import AloneComm
+
+CARRIERS = ["threads", "torch", "mpi"]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 5])
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_carriers_conform(carrier: str, world_size: int) -> None:
+    outcomes = run_ranks(ranks.conform, world_size, carrier=carrier, deadline=100)
+    assert [outcome.traceback for outcome in outcomes if not outcome.ok] == []
+    assert [wrong for outcome in outcomes for wrong in outcome.value] == []
+
+
+def test_a_group_of_one_conforms() -> None:
+    assert ranks.conform(AloneComm()) == []
+
+
+def test_carriers_refuse_in_the_same_words() -> None:
+    expected = ranks.refuse(AloneComm())
+    assert "nothing" not in expected
+    assert "root must be a rank from 0 to 0, got 1" in expected[0]
+    for carrier in CARRIERS:
+        assert run_ranks(ranks.refuse, 1, carrier=carrier)[0].value == expected
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_failure_in_the_middle_reaches_all_ranks(carrier: str) -> None:
+    outcomes = run_ranks(ranks.all_reduce_until_told, 3, (2,), carrier=carrier, grace=1)
+    assert [outcome.ok for outcome in outcomes] == [False, False, False]
+    assert "out of line" in str(outcomes[2].error)
+    assert not any(outcome.timed_out for outcome in outcomes)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_an_abort_ends_all_ranks(carrier: str) -> None:
+    deadline = 5 if carrier == "threads" else 60
+    outcomes = run_ranks(ranks.abort_on, 3, (1,), carrier=carrier, deadline=deadline, grace=1)
+    assert not outcomes[0].ok
+    assert not outcomes[2].ok
+    assert not outcomes[0].timed_out
+
+
+def test_threads_that_call_differently_are_named() -> None:
+    def differ(comm: object) -> None:
+        comm.barrier() if comm.rank else comm.duplicate()  # type: ignore[attr-defined]
+
+    outcomes = run_ranks(differ, 2, carrier="threads")
+    assert all("ranks called differently at call 0" in str(outcome.error) for outcome in outcomes)
+
+
+def test_connect_finds_nothing_where_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connect("alone").carrier == "alone"
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match="nothing connects the ranks yet"):
+        connect()
+    with pytest.raises(ValueError, match="call init_process_group first"):
+        connect("torch")
+    with pytest.raises(ValueError, match="carrier must be one of"):
+        connect("pigeon")
+
+
+@pytest.mark.parametrize("carrier", ["torch", "mpi"])
+def test_connect_finds_the_carrier_of_the_job(carrier: str) -> None:
+    for outcome in run_ranks(ranks.connect_again, 2, carrier=carrier):
+        assert outcome.value == (carrier, outcome.rank, 2)
