@@ -61,6 +61,11 @@ print(json.dumps(dict(seconds=time.perf_counter() - begin)))
     assert min(float(str(run(code)["seconds"])) for _ in range(5)) < 0.1
 
 
+def test_layers_are_there_without_being_imported() -> None:
+    code = "import json, paceline; print(json.dumps(dict(name=paceline.loader.gather_batches.__name__)))"
+    assert run(code)["name"] == "gather_batches"
+
+
 def test_every_public_name_is_there() -> None:
     assert set(paceline.__all__) <= set(dir(paceline))
     for name in paceline.__all__:

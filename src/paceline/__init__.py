@@ -51,7 +51,12 @@ __all__ = [
 ]
 
 
+_LAYERS = ("batch", "comm", "errors", "launch", "loader", "plan")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _LAYERS:
+        return import_module(f"paceline.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'paceline' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
