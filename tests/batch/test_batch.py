@@ -186,6 +186,10 @@ def jagged(**changed: Any) -> Jagged:
         (lambda: make_batch(0, 2, 4).select([4]), "rows must be from 0 to 3, got 4"),
         (lambda: make_batch(0, 2, 4).select([-1]), "rows must be from 0 to 3, got -1"),
         (lambda: make_batch(0, 2, 4).select([]), "at least one row"),
+        (lambda: make_batch(0, 2, 4).select(torch.tensor([True, False])), "for a mask: mask.nonzero"),
+        (lambda: make_batch(0, 2, 4).select([0.5]), "rows must be whole numbers"),  # type: ignore[list-item]
+        (lambda: Collate(batch_size=1, jagged=["h"])([{"h": []}]), "only empty lists, so its dtype is not known"),
+        (lambda: Collate(batch_size=2, jagged=["h"])([{"h": [1]}, {"h": [0.5]}]), "lists of several dtypes"),
         (lambda: Batch.concat([]), "at least one batch"),
         (
             lambda: Batch.concat([as_batch({"x": torch.zeros(1)}), as_batch({"x": torch.zeros(1, 2)})]),
@@ -306,6 +310,24 @@ def test_collate_makes_a_batch_of_nothing_from_an_example() -> None:
         Collate(batch_size=3)([])
 
 
+def test_collate_keeps_the_dtype_of_lists_that_are_empty() -> None:
+    collate = Collate(batch_size=2, jagged=["h"], example={"h": [0.5]})
+    assert collate([{"h": []}])["h"].values.dtype is torch.float32  # type: ignore[union-attr]
+    tensors = Collate(batch_size=1, jagged=["h"])([{"h": torch.zeros(0, dtype=torch.float64)}])
+    assert tensors["h"].values.dtype is torch.float64  # type: ignore[union-attr]
+
+
+def test_batches_of_nothing_share_no_memory() -> None:
+    collate = Collate(batch_size=2, example={"y": 1.0})
+    collate([])["y"].fill_(9)  # type: ignore[union-attr]
+    assert collate([])["y"].tolist() == [0, 0]  # type: ignore[union-attr]
+
+
+def test_batches_padded_with_nan_can_be_put_together() -> None:
+    parts = [Batch({"x": torch.ones(1)}, batch_size=1, pad_values={"x": float("nan")}).pad_to(2) for _ in range(2)]
+    assert Batch.concat(parts)["x"].isnan().tolist() == [False, False, True, True]  # type: ignore[union-attr]
+
+
 def test_collate_takes_dicts_of_lists_and_dataclasses() -> None:
     samples = [Sample(torch.tensor(1), {"a": [1, 2], "b": []}), Sample(torch.tensor(2), {"a": [], "b": [3]})]
     batch = Collate(batch_size=2, jagged=["history"])(samples)
@@ -333,7 +355,7 @@ def test_a_dataloader_gives_batches_of_one_size_with_every_sample_once(num_worke
     data: Any = [sample(index) for index in range(22)]
     for rank in range(7):
         sampler = PlanSampler(22, batch_size=3, num_replicas=7, rank=rank)
-        collate = Collate(batch_size=3, jagged=["history"], example=data[0])
+        collate = Collate(batch_size=3, jagged=["history"], example=data[1])
         batches = list(DataLoader(data, batch_sampler=sampler, collate_fn=collate, num_workers=num_workers))
         assert [batch.batch_size for batch in batches] == [3, 3]
         assert len({batch.schema() for batch in batches}) == 1

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from tests import ranks
 
@@ -58,6 +62,7 @@ def test_threads_that_call_differently_are_named() -> None:
 
 def test_connect_finds_nothing_where_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert connect("alone").carrier == "alone"
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(ValueError, match="nothing connects the ranks yet"):
@@ -72,3 +77,25 @@ def test_connect_finds_nothing_where_there_is_nothing(monkeypatch: pytest.Monkey
 def test_connect_finds_the_carrier_of_the_job(carrier: str) -> None:
     for outcome in run_ranks(ranks.connect_again, 2, carrier=carrier):
         assert outcome.value == (carrier, outcome.rank, 2)
+
+
+def test_an_mpi_that_knows_of_fewer_ranks_than_were_started_is_refused() -> None:
+    code = "from mpi4py import MPI; from paceline import connect; connect()"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "OMPI"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environ | {"RANK": "1", "WORLD_SIZE": "4"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "MPI has 1 ranks, but torchrun has started 4" in done.stderr
+
+
+def test_ranks_are_their_own_job_also_within_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    for carrier in ("torch", "mpi"):
+        outcomes = run_ranks(ranks.say_rank, 2, (10,), carrier=carrier)
+        assert [outcome.value for outcome in outcomes] == [(0, 2, carrier), (10, 2, carrier)]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.batches import make_batch, real_rows
 
 from paceline import Batch, Jagged, run_ranks
+from paceline.batch import wire
 from paceline.comm import Comm
 from paceline.comm.alone import AloneComm
 from paceline.launch import Outcome
@@ -232,8 +233,8 @@ DISAGREEMENTS = {
     "padded twice": "ranks disagree on batch_size - ranks 0, 2: batch_size 128 | rank 1: batch_size 1408",
     "dtype": "ranks disagree on fields - ranks 0, 2: label: dense int64 [] | rank 1: label: dense float32 []",
     "field": "rank 1: nothing of its own",
-    "pad": "ranks disagree on pad_values",
-    "groups": "ranks disagree on groups",
+    "pad": "ranks disagree on pad_values - ranks 0, 2: pads with {} | rank 1: pads with {'label': '9.0'}",
+    "groups": "rank 1: groups of 4 from [8, 9, 10], 4 from [4, 5, 6], 4 from [0, 1, 2]",
     "twice": "rank 1: groups are not a partition: row 0 is named 2 times",
     "range": "rank 1: groups must hold rows from 0 to 11, got 99",
     "count": "rank 1: groups must be one for each of 3 ranks, got 2",
@@ -270,3 +271,50 @@ def test_groups_may_be_arrays_and_tensors() -> None:
         dealt = exchange(AloneComm(), batch, groups)
         assert Counter(real_rows(dealt)) == Counter(real_rows(batch))
         assert real_rows(dealt)[0] == real_rows(batch)[2]
+
+
+def test_memory_that_is_not_on_the_cpu_is_handled_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The road for GPUs, taken on the CPU: the same rows, also where tensors begin at odd addresses."""
+    monkeypatch.setattr(wire, "bytes_of", lambda tensor: tensor.detach().contiguous().view(-1).view(torch.uint8))
+    monkeypatch.setattr(wire, "numbers_of", lambda tensor: tensor.to(torch.int64))
+    for world_size in (1, 2, 3):
+        cases = many_cases(world_size)
+        assert values(run_ranks(hand_around, world_size, (cases,), carrier="threads")) == expected(world_size, cases)
+    odd = {
+        "a": torch.ones(1, 1, dtype=torch.int8),
+        "b": torch.full((1, 1), 2.0),
+        "j": Jagged(keys=["k"], values=torch.tensor([5], dtype=torch.int8), lengths=torch.tensor([1])),
+        "l": Jagged(keys=["k"], values=torch.tensor([7.0]), lengths=torch.tensor([1])),
+    }
+    batch = Batch(odd, batch_size=1)
+    for result in (gather_batches(AloneComm(), batch), exchange(AloneComm(), batch, [[0]])):
+        assert real_rows(result) == real_rows(batch)
+
+
+def test_unusual_tensors_travel() -> None:
+    grown = torch.arange(8.0, requires_grad=True)
+    fields = {
+        "conj": torch.tensor([1 + 2j, 3 - 1j, 0, 1]).conj(),
+        "small": torch.ones(4).to(torch.float8_e5m2),
+        "sliced": torch.arange(16).reshape(4, 4)[:, ::2],
+        "grown": grown.reshape(4, 2),
+        "wide": Jagged(keys=["k"], values=torch.zeros(5, 0), lengths=torch.tensor([2, 3, 0, 0])),
+    }
+    batch = Batch(fields, batch_size=4)
+    result = exchange(AloneComm(), batch, [[1, 0, 3, 2]])
+    assert result["conj"].tolist() == [3 + 1j, 1 - 2j, 1, 0]  # type: ignore[union-attr]
+    assert result["small"].dtype is torch.float8_e5m2  # type: ignore[union-attr]
+    assert result["sliced"].tolist() == [[4, 6], [0, 2], [12, 14], [8, 10]]  # type: ignore[union-attr]
+    assert not result["grown"].requires_grad  # type: ignore[union-attr]
+    wide = result["wide"]
+    assert isinstance(wide, Jagged)
+    assert (tuple(wide.values.shape), wide.lengths.tolist()) == ((5, 0), [3, 2, 0, 0])
+
+
+def test_results_share_no_memory_with_what_was_given() -> None:
+    batch = make_batch(1, 3, 3)
+    before = real_rows(batch)
+    for result in (gather_batches(AloneComm(), batch), exchange(AloneComm(), batch, [[0, 1, 2]])):
+        result["label"].zero_()  # type: ignore[union-attr]
+        result["history"].values.zero_()  # type: ignore[union-attr]
+        assert real_rows(batch) == before

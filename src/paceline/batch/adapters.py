@@ -77,7 +77,7 @@ class Collate:
         if not samples:
             if self._empty is None:
                 raise InputError("a batch of no sample has no shape: give Collate an example of a sample")
-            return self._empty
+            return self._empty.emptied(self.batch_size)
         rows = [_named(sample) for sample in samples]
         if any(row is None for row in rows):
             raise InputError(f"samples must be dicts or dataclasses, got {type(samples[0]).__name__}")
@@ -90,7 +90,8 @@ class Collate:
 
     def _column(self, name: str, values: list[Any]) -> torch.Tensor | Jagged:
         if name in self._jagged:
-            return _jagged_column(name, values)
+            known = self._empty[name] if self._empty is not None and name in self._empty else None
+            return _jagged_column(name, values, known.values.dtype if isinstance(known, Jagged) else None)
         tensors = [_tensor(value) for value in values]
         shapes = {tuple(tensor.shape) for tensor in tensors}
         if len(shapes) > 1:
@@ -98,21 +99,27 @@ class Collate:
         return torch.stack(tensors)
 
 
-def _jagged_column(name: str, values: list[Any]) -> Jagged:
+def _jagged_column(name: str, values: list[Any], dtype: torch.dtype | None) -> Jagged:
+    """Put lists together. An empty Python list has no dtype of its own: it takes that of the others, or the known."""
     by_key = [value if isinstance(value, Mapping) else {name: value} for value in values]
     keys = list(by_key[0])
     if any(list(row) != keys for row in by_key):
         raise InputError(f"field {name!r} has samples with other keys than {keys}")
-    lists = [_tensor(row[key]) for key in keys for row in by_key]
-    filled = [values for values in lists if values.shape[0]]
-    # an empty Python list has no dtype of its own: it takes that of the others
-    joined = torch.cat(filled) if filled else torch.cat(lists).to(_dtype_of_empty(lists))
-    return Jagged(keys=keys, values=joined, lengths=torch.tensor([values.shape[0] for values in lists]))
-
-
-def _dtype_of_empty(lists: list[torch.Tensor]) -> torch.dtype:
-    kinds = {values.dtype for values in lists}
-    return kinds.pop() if len(kinds) == 1 and torch.float32 not in kinds else torch.int64
+    given = [row[key] for key in keys for row in by_key]
+    lists = [_tensor(part) for part in given]
+    told = [part for part, source in zip(lists, given, strict=True) if part.shape[0] or hasattr(source, "dtype")]
+    kinds = {part.dtype for part in told}
+    if len(kinds) > 1:
+        raise InputError(f"field {name!r} has lists of several dtypes: {sorted(map(str, kinds))}")
+    if told:
+        joined = torch.cat(told)
+    elif dtype is not None:
+        joined = torch.cat(lists).to(dtype)
+    else:
+        raise InputError(
+            f"field {name!r} has only empty lists, so its dtype is not known: give Collate an example with values"
+        )
+    return Jagged(keys=keys, values=joined, lengths=torch.tensor([part.shape[0] for part in lists]))
 
 
 def _tensor(value: Any) -> torch.Tensor:

@@ -53,8 +53,8 @@ class Batch:
         if not fields:
             raise InputError("a batch needs at least one field")
         self._fields = {name: _as_field(name, field) for name, field in fields.items()}
-        self.pad_values = dict(pad_values or {})
-        if unknown := sorted(set(self.pad_values) - set(self._fields)):
+        self.pad_values = {name: value for name, value in (pad_values or {}).items() if value != 0}
+        if unknown := sorted(set(pad_values or {}) - set(self._fields)):
             raise InputError(f"pad_values names fields that are not there: {unknown}, only {sorted(self._fields)}")
         for name, field in self._fields.items():
             _check_rows(name, field, self.batch_size)
@@ -128,6 +128,10 @@ class Batch:
             self._schema = schema_of(self._fields)
         return self._schema
 
+    def padding(self) -> tuple[tuple[str, str], ...]:
+        """Return the pad values in a form that can be compared, also where they are not a number."""
+        return tuple((name, repr(float(value))) for name, value in sorted(self.pad_values.items()))
+
     def to_dict(self) -> dict[str, Field]:
         """Return the fields with their padding."""
         return dict(self._fields)
@@ -152,9 +156,12 @@ class Batch:
 
     def select(self, indices: Sequence[int] | torch.Tensor) -> Batch:
         """Return these rows: the real ones in the order given, then the padding among them."""
-        rows = torch.as_tensor(indices, dtype=torch.int64, device=self.device).reshape(-1)
-        if rows.numel() == 0:
+        given = torch.as_tensor(indices, device=self.device).reshape(-1)
+        if given.numel() == 0:
             raise InputError("select needs at least one row")
+        if given.dtype is torch.bool or given.is_floating_point() or given.is_complex():
+            raise InputError(f"rows must be whole numbers, got {given.dtype}; for a mask: mask.nonzero()")
+        rows = given.to(torch.int64)
         listed = rows.tolist()
         if min(listed) < 0 or max(listed) >= self.batch_size:
             wrong = next(row for row in listed if not 0 <= row < self.batch_size)
@@ -183,7 +190,7 @@ class Batch:
         for index, batch in enumerate(batches):
             if batch.schema() != first.schema():
                 raise InputError(f"batch {index} has other fields than batch 0: {_difference(batch, first)}")
-            if batch.pad_values != first.pad_values:
+            if batch.padding() != first.padding():
                 raise InputError(f"batch {index} pads with {batch.pad_values}, batch 0 with {first.pad_values}")
         fields: dict[str, Field] = {}
         for name, field in first._fields.items():

@@ -122,8 +122,9 @@ class Jagged:
 
     def emptied(self, num_rows: int) -> Jagged:
         """Return so many rows of empty lists under the same keys."""
-        weights = None if self.weights is None else self.weights[:0]
-        return self._with(self.values[:0], self.lengths.new_zeros(len(self.keys) * num_rows), weights)
+        weights = None if self.weights is None else self.weights.new_empty((0, *self.weights.shape[1:]))
+        values = self.values.new_empty((0, *self.values.shape[1:]))
+        return self._with(values, self.lengths.new_zeros(len(self.keys) * num_rows), weights)
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Jagged:
         """Return the same with the function applied to each tensor: to move or pin it."""

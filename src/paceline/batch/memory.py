@@ -21,11 +21,15 @@ _KNOWN = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.
 
 def bytes_of(tensor: torch.Tensor) -> Memory:
     """Return the memory of a tensor as bytes."""
-    whole = tensor.detach().contiguous()
+    whole = tensor.detach()
+    if whole.is_conj() or whole.is_neg():
+        whole = whole.resolve_conj().resolve_neg()
+    whole = whole.contiguous()
     if whole.device.type != "cpu":
-        return whole.view(-1).view(torch.uint8)
-    array = (whole.view(torch.int16) if whole.dtype is torch.bfloat16 else whole).numpy()
-    return array.reshape(-1).view(np.uint8)
+        return _viewable(whole.view(-1), 1).view(torch.uint8)
+    if whole.dtype in _KNOWN:
+        return whole.numpy().reshape(-1).view(np.uint8)
+    return whole.view(-1).view(torch.uint8).numpy()
 
 
 def numbers_of(tensor: torch.Tensor) -> Memory:
@@ -39,12 +43,22 @@ def tensor_of(memory: Memory, dtype: torch.dtype, shape: Sequence[int]) -> torch
         numbers = memory.view(_KNOWN[dtype])
         return torch.from_numpy((numbers if numbers.flags.aligned else numbers.copy()).reshape(shape))
     flat = torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
-    return flat.view(dtype).view(tuple(shape))
+    return _viewable(flat, dtype.itemsize).view(dtype).view(tuple(shape))
 
 
 def viewed(memory: Memory, unit: int) -> Memory:
     """Return memory that lies together as whole numbers of `unit` bytes; 1 gives bytes."""
-    return memory.view(_NUMPY[unit] if isinstance(memory, np.ndarray) else _TORCH[unit])
+    if isinstance(memory, np.ndarray):
+        return memory.view(_NUMPY[unit])
+    return _viewable(memory, unit).view(_TORCH[unit])
+
+
+def _viewable(tensor: torch.Tensor, itemsize: int) -> torch.Tensor:
+    """Return a tensor whose memory can be seen as items of another size: it begins at one, and has no gaps."""
+    begin = tensor.storage_offset() * tensor.element_size()
+    if begin % itemsize or (tensor.dim() and tensor.stride(-1) != 1):
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+    return tensor
 
 
 def joined(parts: Sequence[Memory], axis: int = 0) -> Memory:

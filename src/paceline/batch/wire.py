@@ -98,7 +98,7 @@ class _Format:
     Attributes:
         dense: Dense fields, with the first byte and the end of their columns.
         jagged: Jagged fields, with the first of their columns of lengths.
-        tensors: Values and weights of the jagged fields, with the number of keys.
+        tensors: Values and weights of the jagged fields, with their first column of lengths and number of keys.
         columns: The column of lengths of each list.
         units_per_value: Units of one value of each list.
         dense_bytes: Bytes of the dense fields of a row.
@@ -108,7 +108,7 @@ class _Format:
 
     dense: tuple[tuple[FieldSchema, int, int], ...]
     jagged: tuple[tuple[FieldSchema, int], ...]
-    tensors: tuple[tuple[TensorSchema, int], ...]
+    tensors: tuple[tuple[TensorSchema, int, int], ...]
     columns: tuple[int, ...]
     units_per_value: tuple[int, ...]
     dense_bytes: int
@@ -129,16 +129,16 @@ def _format_of(schema: Schema) -> _Format:
         jagged.append((field, column))
         for tensor in (field.values, field.weights):
             if tensor is not None:
-                tensors.append((tensor, len(field.keys)))
+                tensors.append((tensor, column, len(field.keys)))
                 columns += range(column, column + len(field.keys))
         column += len(field.keys)
-    unit = math.gcd(8, *(tensor.row_bytes for tensor, _ in tensors)) if tensors else 8
+    unit = math.gcd(8, *(tensor.row_bytes for tensor, _, _ in tensors)) if tensors else 8
     return _Format(
         dense=tuple(dense),
         jagged=tuple(jagged),
         tensors=tuple(tensors),
         columns=tuple(columns),
-        units_per_value=tuple(tensor.row_bytes // unit for tensor, num_keys in tensors for _ in range(num_keys)),
+        units_per_value=tuple(tensor.row_bytes // unit for tensor, _, num_keys in tensors for _ in range(num_keys)),
         dense_bytes=at,
         fixed_bytes=at + column * _LENGTH_BYTES,
         unit=unit,
@@ -211,13 +211,14 @@ def fields_of(schema: Schema, rows: Rows) -> dict[str, torch.Tensor | Jagged]:
         return fields
     sizes, begins = together(rows.lists.sizes.T), rows.lists.begins.T  # (list, row)
     content = viewed(lists_of(rows.lists.arena, begins, sizes), 1)
-    tensors, at, line = [], 0, 0
-    for tensor, num_keys in layout.tensors:
-        size = int(sizes[line : line + num_keys].sum()) * layout.unit
-        shape = (size // tensor.row_bytes if tensor.row_bytes else 0, *tensor.trailing)
-        tensors.append(tensor_of(together(content[at : at + size]), tensor.dtype, shape))
-        at, line = at + size, line + num_keys
     lengths = together(viewed(together(rows.fixed[:, layout.dense_bytes :]), 8).T)
+    tensors, at = [], 0
+    for tensor, column, num_keys in layout.tensors:
+        num_values = int(lengths[column : column + num_keys].sum())
+        size = num_values * tensor.row_bytes
+        shape = (num_values, *tensor.trailing)
+        tensors.append(tensor_of(together(content[at : at + size]), tensor.dtype, shape))
+        at += size
     remaining = iter(tensors)
     for field, column in layout.jagged:
         assert field.lengths is not None  # it is jagged
@@ -235,7 +236,7 @@ def _aligned(memory: Memory) -> Memory:
     """Return bytes at an address where numbers may stand: a slice of a message can begin anywhere."""
     if isinstance(memory, np.ndarray):
         return memory if memory.ctypes.data % 8 == 0 else memory.copy()
-    return memory if memory.storage_offset() % 8 == 0 else memory.clone()
+    return memory  # `viewed` sees to it
 
 
 def _dense(batch: Batch, field: FieldSchema) -> torch.Tensor:

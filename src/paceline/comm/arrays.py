@@ -31,11 +31,12 @@ def as_numpy(array: Any) -> NDArray[Any]:
         raise InputError(f"expected a numpy array or a torch tensor, got {type(array).__name__}")
     if array.device.type != "cpu":
         raise InputError(f"this carrier moves CPU tensors only, got one on {array.device}")
-    tensor = array.detach().contiguous()
+    tensor = array.detach().resolve_conj().resolve_neg().contiguous()
     torch = sys.modules["torch"]
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.view(torch.int16)
-    return np.asarray(tensor.numpy())
+    if tensor.dtype in (torch.bool, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64):
+        return np.asarray(tensor.numpy())
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
+    return np.asarray((tensor if whole is None else tensor.view(whole)).numpy())
 
 
 def like(result: NDArray[Any], original: Any) -> Any:

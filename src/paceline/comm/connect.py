@@ -28,7 +28,7 @@ def connect(carrier: str | None = None) -> Comm:
     if carrier == "mpi":
         from paceline.comm.mpi import MpiComm
 
-        return MpiComm()
+        return _same_job(MpiComm())
     if carrier == "alone":
         from paceline.comm.alone import AloneComm
 
@@ -48,6 +48,17 @@ def _found() -> str:
             f"call torch.distributed.init_process_group first, or connect('mpi')"
         )
     return "alone"
+
+
+def _same_job(comm: Comm) -> Comm:
+    """Refuse an MPI that knows of fewer ranks than the launcher has started: each would think that it is alone."""
+    place = find_place()
+    if place.source not in ("torch.distributed", "srun") and place.world_size not in (1, comm.world_size):
+        raise InputError(
+            f"MPI has {comm.world_size} ranks, but {place.source} has started {place.world_size}: start the job by "
+            f"mpiexec, or call torch.distributed.init_process_group and connect('torch')"
+        )
+    return comm
 
 
 def _connect_torch() -> Comm:

@@ -117,7 +117,7 @@ class TorchComm:
     @_says_who_failed
     def duplicate(self) -> TorchComm:
         """Return a new process group of the same ranks."""
-        return TorchComm(dist.new_group(self._ranks))
+        return TorchComm(dist.new_group(self._ranks, backend=dist.get_backend(self._group)))
 
     def abort(self, reason: str) -> None:
         """End this process at once: its peers' collectives fail as the connections close."""
@@ -127,7 +127,7 @@ class TorchComm:
 
 def _tensor(array: Any) -> torch.Tensor:
     if isinstance(array, torch.Tensor):
-        return array.detach().contiguous()
+        return array.detach().resolve_conj().resolve_neg().contiguous()
     if isinstance(array, np.ndarray):
         return torch.from_numpy(array if array.flags.c_contiguous else array.copy())
     raise InputError(f"expected a numpy array or a torch tensor, got {type(array).__name__}")

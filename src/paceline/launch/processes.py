@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from multiprocessing import spawn
+from multiprocessing import current_process, spawn
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from paceline.launch.segments import remove_left_segments, segments_now
 
 _POLL_SECONDS = 0.01
 _STACKS_SECONDS = 1.0  # how long a rank may take to write its stacks
+# variables by which a rank would take itself for one of the job that this process belongs to
+_OF_ANOTHER_JOB = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _END_SECONDS = 5.0  # how long a killed process may take to be gone
 
 
@@ -38,10 +40,16 @@ def run_processes(
     grace: float,
 ) -> list[Outcome]:
     """Run the function on processes over the carrier and return how each rank ended."""
+    if getattr(current_process(), "_inheriting", False):
+        raise InputError(
+            "run_ranks was called while a rank was importing its main module: put the call under "
+            "`if __name__ == '__main__':`, as for multiprocessing"
+        )
     segments = segments_now()
     with _job_folder(function, args) as folder:
-        job = _Job(folder=folder, world_size=world_size, begun=_start(folder, world_size, carrier))
+        job = _Job(folder=folder, world_size=world_size)
         try:
+            _start(job, carrier)
             reasons = job.watch(deadline, grace)
             return [job.outcome(rank, reasons.get(rank)) for rank in range(world_size)]
         finally:
@@ -68,24 +76,32 @@ def _job_folder(function: Callable[..., Any], args: Sequence[Any]) -> Iterator[J
         shutil.rmtree(folder.path, ignore_errors=True)
 
 
-def _start(folder: JobFolder, world_size: int, carrier: str) -> list[subprocess.Popen[bytes]]:
-    """Start all ranks; return the processes that are our own children."""
-    module = [sys.executable, "-m", "paceline.launch", str(folder.path), carrier, str(os.getpid())]
+def _start(job: _Job, carrier: str) -> None:
+    """Start all ranks; the processes that are our own children are the job's from the first moment."""
+    module = [sys.executable, "-m", "paceline.launch", str(job.folder.path), carrier, str(os.getpid())]
     # Ranks of one machine talk over the loopback; what launchers leave in a temporary folder goes with ours.
-    environ = os.environ | {"TMPDIR": str(folder.path)}
+    environ = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_JOB}
+    environ |= {"TMPDIR": str(job.folder.path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     if carrier == "mpi":
-        commands = [[*find_mpiexec().command(world_size), *module]]
+        commands = [[*find_mpiexec().command(job.world_size), *module]]
     else:
-        commands = [[*module, str(rank), str(world_size)] for rank in range(world_size)]
-    with (folder.path / "launcher").open("wb") as log:
-        return [
-            subprocess.Popen(
-                command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        commands = [[*module, str(rank), str(job.world_size)] for rank in range(job.world_size)]
+    with (job.folder.path / "launcher").open("wb") as log:
+        for command in commands:
+            job.begun.append(
+                subprocess.Popen(
+                    command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
             )
-            for command in commands
-        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """Why a rank was ended."""
+
+    text: str
+    timed_out: bool = False
 
 
 @dataclass(slots=True)
@@ -94,10 +110,10 @@ class _Job:
 
     folder: JobFolder
     world_size: int
-    begun: list[subprocess.Popen[bytes]]
+    begun: list[subprocess.Popen[bytes]] = field(default_factory=list)
     pids: dict[int, tuple[int, int]] = field(default_factory=dict)  # rank -> (worker, keeper)
 
-    def watch(self, deadline: float, grace: float) -> dict[int, str]:
+    def watch(self, deadline: float, grace: float) -> dict[int, _Reason]:
         """Wait until all ranks have ended, or must be; return why those were ended that had to be."""
         end = time.monotonic() + deadline
         failed_at = None
@@ -107,16 +123,17 @@ class _Job:
             if failure and failed_at is None:
                 failed_at = now
             if now >= end:
-                return self._stop(waiting, f"was still running after {deadline} s")
+                return self._stop(waiting, _Reason(f"was still running after {deadline} s", timed_out=True))
             if failed_at is not None and now >= failed_at + grace:
-                return self._stop(waiting, f"was ended because {failure}")
+                return self._stop(waiting, _Reason(f"was ended because {failure}"))
             if all(process.poll() is not None for process in self.begun):
                 time.sleep(10 * _POLL_SECONDS)  # what ranks wrote last may only now be there
-                return self._stop(self._running(), f"ended without a word; the launcher said: {self._said()}")
+                said = _Reason(f"ended without a word; the launcher said: {self._said()}")
+                return self._stop(self._running(), said)
             time.sleep(_POLL_SECONDS)
         return {}
 
-    def outcome(self, rank: int, reason: str | None) -> Outcome:
+    def outcome(self, rank: int, reason: _Reason | None) -> Outcome:
         """Put together how a rank ended."""
         result_file, output = self.folder.of_rank(rank, "result"), self.folder.of_rank(rank, "output")
         text = output.read_text(errors="replace") if output.exists() else ""
@@ -125,8 +142,8 @@ class _Job:
             stacks = self.folder.of_rank(rank, "stacks")
             return Outcome(
                 rank=rank,
-                error=RankError(f"rank {rank} {reason}"),
-                timed_out="still running" in reason,
+                error=RankError(f"rank {rank} {reason.text}"),
+                timed_out=reason.timed_out,
                 stacks=stacks.read_text() if stacks.exists() else None,
                 output=text,
             )
@@ -152,9 +169,12 @@ class _Job:
         with suppress(FileNotFoundError):
             write_whole(self.folder.end, b"")
         self._learn_pids()
-        for worker, keeper in self.pids.values():
-            _kill(worker)
-            _kill(keeper)
+        for rank, (worker, keeper) in self.pids.items():
+            status = self._status(rank)
+            if status is None:
+                _kill(worker)
+            if status != 0:  # a keeper whose worker has ended well is gone, and its number may be another's
+                _kill(keeper)
         for process in self.begun:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -179,7 +199,7 @@ class _Job:
                 return f"rank {rank} failed: {type(outcome.error).__name__}: {outcome.error}"
         return None
 
-    def _stop(self, ranks: list[int], reason: str) -> dict[int, str]:
+    def _stop(self, ranks: list[int], reason: _Reason) -> dict[int, _Reason]:
         """Ask ranks for their stacks and kill them."""
         self._learn_pids()
         asked = [rank for rank in ranks if rank in self.pids]
@@ -189,6 +209,7 @@ class _Job:
         end = time.monotonic() + _STACKS_SECONDS
         while time.monotonic() < end and not all(_has_text(self.folder.of_rank(rank, "stacks")) for rank in asked):
             time.sleep(_POLL_SECONDS)
+        time.sleep(10 * _POLL_SECONDS)  # the first byte is there; let the last one be written too
         for rank in asked:
             _kill(self.pids[rank][0])
         return dict.fromkeys(ranks, reason)

@@ -16,7 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from multiprocessing import spawn
+from multiprocessing import current_process, spawn
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,10 @@ def _work(folder: JobFolder, carrier: str, rank: int, world_size: int) -> int:
 def _call(folder: JobFolder, carrier: str, rank: int, world_size: int) -> tuple[Any, Callable[[], None]]:
     """Run the function; return its value, and what takes leave of the other ranks."""
     prepared, pickled = read_pickle(folder.call)
+    process: Any = current_process()
+    process._inheriting = True  # what multiprocessing looks at, to refuse starting processes meanwhile
     spawn.prepare(prepared)  # the path and the main module of the caller, as multiprocessing does
+    del process._inheriting
     function, args = pickle.loads(pickled)
     if carrier == "mpi":
         from mpi4py import MPI

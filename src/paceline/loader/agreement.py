@@ -14,7 +14,7 @@ import torch
 from paceline.comm import Comm
 from paceline.errors import PacelineError
 
-_TEXT_BYTES = 4096
+_TEXT_BYTES = 65536
 _GATHERED_BYTES = 128 * 1024  # the first messages that a rank receives
 _SENT_BYTES = 32 * 1024  # the first messages that a rank sends in an exchange
 _LEAST_BYTES = 256
@@ -40,12 +40,12 @@ class Facts:
 
     Attributes:
         same: Numbers that must be equal on all ranks, by what they mean.
-        details: One line for each field; those in which ranks differ are shown.
+        details: For each of these, lines for a reader; those that all ranks share are left out.
         problem: What is wrong on this rank already, or nothing.
     """
 
     same: dict[str, int]
-    details: Sequence[str]
+    details: dict[str, Sequence[str]]
     problem: str = ""
 
     def header(self) -> list[int]:
@@ -60,14 +60,13 @@ class Facts:
 
 def check_agreement(comm: Comm, facts: Facts, told: list[list[int]], device: torch.device) -> None:
     """Compare every rank's header; if ranks disagree, all raise the same error. It has every rank's value."""
-    if any(row[0] for row in told):
-        raise DisagreementError(_with_texts(comm, "a rank cannot go on", facts.problem, device))
     same = [row[1 : facts.size] for row in told]
-    if all(row == same[0] for row in same):
-        return
     unequal = [name for index, name in enumerate(facts.same) if len({row[index] for row in same}) > 1]
-    shown = [f"{name} {facts.same[name]}" for name in unequal if name == "batch_size"]  # others are digests
-    mine = "\n".join([*shown, *(facts.details if "fields" in unequal else ())])
+    if any(row[0] for row in told) and "batch_size" not in unequal:
+        raise DisagreementError(_with_texts(comm, "a rank cannot go on", facts.problem, device))
+    if not unequal:
+        return
+    mine = "\n".join(line for name in unequal for line in facts.details[name])
     raise DisagreementError(_with_texts(comm, f"ranks disagree on {' and '.join(unequal)}", mine, device))
 
 

@@ -62,7 +62,9 @@ def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
     """
     me, world_size = comm.rank, comm.world_size
     table, problem = read_groups(groups, world_size, batch.batch_size)
-    facts = Facts(same=_common(batch) | {"groups": digest_of(table)}, details=_details(batch), problem=problem)
+    dealt = {"groups": ["groups of " + ", ".join(f"{group.size} from {group[:3].tolist()}" for group in table)]}
+    same = _common(batch) | {"groups": digest_of(table)}
+    facts = Facts(same=same, details=_details(batch) | dealt, problem=problem)
     chosen = [_rows_of(group, me, batch) for group in table]
     chosen[me] = chosen[me][:0]  # these stay
     mine = rows_of(batch)
@@ -141,17 +143,21 @@ def _common(batch: Batch) -> dict[str, int]:
     return {
         "batch_size": batch.batch_size,
         "fields": fingerprint(batch.schema()),
-        "pad_values": _digest(tuple(sorted(batch.pad_values.items()))),
+        "pad_values": _digest(batch.padding()),
     }
 
 
 @lru_cache(maxsize=256)
-def _digest(pad_values: tuple[tuple[str, float], ...]) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(pad_values).encode(), digest_size=7).digest(), "little")
+def _digest(padding: tuple[tuple[str, str], ...]) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(padding).encode(), digest_size=7).digest(), "little")
 
 
-def _details(batch: Batch) -> Sequence[str]:
-    return _lines(batch.schema())
+def _details(batch: Batch) -> dict[str, Sequence[str]]:
+    return {
+        "batch_size": [f"batch_size {batch.batch_size}"],
+        "fields": _lines(batch.schema()),
+        "pad_values": [f"pads with {dict(batch.padding())}"],
+    }
 
 
 @lru_cache(maxsize=256)

@@ -16,8 +16,11 @@ def read_groups(groups: Sequence[Any], world_size: int, batch_size: int) -> tupl
     """Return the groups as arrays, and what is wrong with them: nothing is raised before all ranks know."""
     nothing = [np.zeros(0, dtype=np.int64)] * world_size
     try:
-        table = [np.asarray(group, dtype=np.int64).reshape(-1) for group in groups]
-    except (TypeError, ValueError) as error:
+        given = [np.asarray(group) for group in groups]
+        if any(group.size and group.dtype.kind not in "iu" for group in given):
+            return nothing, "groups must be lists of rows: they hold something else than whole numbers"
+        table = [group.astype(np.int64).reshape(-1) for group in given]
+    except (TypeError, ValueError, OverflowError) as error:
         return nothing, f"groups must be lists of rows: {error}"
     if len(table) != world_size:
         return nothing, f"groups must be one for each of {world_size} ranks, got {len(table)}"
