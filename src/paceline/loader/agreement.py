@@ -6,7 +6,7 @@ them learn the same. What room is left carries the begin of the payload: small b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -40,12 +40,12 @@ class Facts:
 
     Attributes:
         same: Numbers that must be equal on all ranks, by what they mean.
-        details: For each of these, lines for a reader; those that all ranks share are left out.
+        details: Gives, for each of these, lines for a reader; asked for only if ranks disagree.
         problem: What is wrong on this rank already, or nothing.
     """
 
     same: dict[str, int]
-    details: dict[str, Sequence[str]]
+    details: Callable[[], dict[str, Sequence[str]]]
     problem: str = ""
 
     def header(self) -> list[int]:
@@ -66,7 +66,7 @@ def check_agreement(comm: Comm, facts: Facts, told: list[list[int]], device: tor
         raise DisagreementError(_with_texts(comm, "a rank cannot go on", facts.problem, device))
     if not unequal:
         return
-    mine = "\n".join(line for name in unequal for line in facts.details[name])
+    mine = "\n".join(line for name in unequal for line in facts.details()[name])
     raise DisagreementError(_with_texts(comm, f"ranks disagree on {' and '.join(unequal)}", mine, device))
 
 

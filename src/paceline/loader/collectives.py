@@ -30,7 +30,7 @@ def gather_batches(comm: Comm, batch: Batch) -> Batch:
 
     Real rows are in the order of ranks. All ranks must have the same fields and the same `batch_size`.
     """
-    facts = Facts(same=_common(batch), details=_details(batch))
+    facts = Facts(same=_common(batch), details=lambda: _details(batch))
     (parcel,) = pack(rows_of(batch).head(batch.num_real), [batch.num_real])
     header = [*facts.header(), batch.num_real, len(parcel)]
     begin = len(header) * _NUMBER_BYTES
@@ -62,9 +62,8 @@ def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
     """
     me, world_size = comm.rank, comm.world_size
     table, problem = read_groups(groups, world_size, batch.batch_size)
-    dealt = {"groups": ["groups of " + ", ".join(f"{group.size} from {group[:3].tolist()}" for group in table)]}
     same = _common(batch) | {"groups": digest_of(table)}
-    facts = Facts(same=same, details=_details(batch) | dealt, problem=problem)
+    facts = Facts(same=same, details=lambda: _details(batch, table), problem=problem)
     chosen = [_rows_of(group, me, batch) for group in table]
     chosen[me] = chosen[me][:0]  # these stay
     mine = rows_of(batch)
@@ -152,11 +151,12 @@ def _digest(padding: tuple[tuple[str, str], ...]) -> int:
     return int.from_bytes(hashlib.blake2b(repr(padding).encode(), digest_size=7).digest(), "little")
 
 
-def _details(batch: Batch) -> dict[str, Sequence[str]]:
+def _details(batch: Batch, table: Sequence[Ids] = ()) -> dict[str, Sequence[str]]:
     return {
         "batch_size": [f"batch_size {batch.batch_size}"],
         "fields": _lines(batch.schema()),
         "pad_values": [f"pads with {dict(batch.padding())}"],
+        "groups": ["groups of " + ", ".join(f"{group.size} from {group[:3].tolist()}" for group in table)],
     }
 
 
