@@ -34,7 +34,7 @@ class JobFolder:
         return self.path / "end"
 
     def of_rank(self, rank: int, kind: str) -> Path:
-        """Return a file of one rank: `pid`, `result`, `status`, `stacks`, `output` or `running`."""
+        """Return a file of one rank: `pid`, `result`, `status`, `stacks` or `output`."""
         return self.path / f"{kind}.{rank}"
 
 
