@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-_LAYERS = ("batch", "comm", "errors", "launch", "loader", "plan")
+_LAYERS = ("batch", "comm", "errors", "guard", "launch", "loader", "plan")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Reads the command line and hands over to the verb.
 
-Exit codes: 0 success, 2 wrong usage, 90 a check found a broken contract.
+Exit codes: 0 success, 2 wrong usage, 90 a finding ended the job or a check found a broken contract;
+`run` otherwise gives the job's own code.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from paceline import __version__
-from paceline.cli import check, plan
+from paceline.cli import check, plan, run
 from paceline.errors import InputError
 
 WRONG_USAGE = 2
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="paceline", description="Keeps every rank of a data-parallel job in line.")
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
-    for verb in (plan, check):
+    for verb in (plan, check, run):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
     try:

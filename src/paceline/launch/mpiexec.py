@@ -27,10 +27,13 @@ class Mpiexec:
     path: str
     vendor: str
 
-    def command(self, world_size: int) -> list[str]:
-        """Return the start of a command for so many ranks on this machine."""
+    def command(self, world_size: int, *, clean_up: bool = False) -> list[str]:
+        """Return the start of a command for so many ranks on this machine.
+
+        With `clean_up` a rank that fails takes the others with it, as it does when people call mpiexec themselves.
+        """
         # Hydra kills ranks that are still busy when others have ended, also after MPI_Finalize. We end ranks ourselves.
-        options = ["-disable-auto-cleanup"]
+        options = [] if clean_up else ["-disable-auto-cleanup"]
         if self.vendor == "Open MPI":
             options = ["--oversubscribe"]
             if os.geteuid() == 0:

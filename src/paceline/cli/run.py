@@ -1,0 +1,105 @@
+"""`paceline run`: runs a launcher's command, or starts ranks itself, with every collective watched."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+_EPILOG = """\
+examples:
+  paceline run -- mpiexec -n 7 python train.py
+  paceline run -- torchrun --nproc-per-node 4 train.py --lr 0.1
+  paceline run -n 4 train.py
+"""
+
+
+def add_to(verbs: Any) -> None:
+    """Add the verb to the parser."""
+    parser = verbs.add_parser(
+        "run",
+        help="run a job and say which rank falls out of line, where and why",
+        description="Runs COMMAND with every rank watched: mpi4py and torch.distributed calls, and how ranks end. "
+        "The script needs no change. Exit code 90 if a finding ended the job, otherwise the job's own.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-n", type=int, metavar="N", dest="ranks", help="start N ranks of SCRIPT on this machine")
+    parser.add_argument("--carrier", choices=("torch", "mpi"), help="with -n: what SCRIPT uses (default: seen from it)")
+    parser.add_argument("-m", metavar="MODULE", dest="module", help="with -n: run a module, as python -m does")
+    parser.add_argument("--json", metavar="FILE", dest="json_file", help="write the outcome as JSON")
+    parser.add_argument("--out", metavar="DIR", help="where records are kept (default: paceline-out, after a finding)")
+    parser.add_argument("--timeout", type=float, metavar="S", help="end the job when a rank has waited for S seconds")
+    parser.add_argument(
+        "--notice", type=float, default=10.0, metavar="S", help="say who is waited for after S seconds (default: 10)"
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="-- and a launcher's command")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the job; print what was found; return the exit code."""
+    from paceline.guard.records import keep_records
+    from paceline.guard.run import Options, run_watched
+    from paceline.report.finding import failures_as_text, finding_as_text, notice_as_text, run_as_json
+
+    command = _command(options)
+    out = Path(options.out) if options.out else None
+    result = run_watched(
+        command,
+        Options(
+            notice_seconds=_positive(options.notice, "--notice"),
+            timeout_seconds=None if options.timeout is None else _positive(options.timeout, "--timeout"),
+            keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, command),
+            on_notice=lambda notice: _say(notice_as_text(notice)),
+        ),
+    )
+    outcome = run_as_json(result.exit_code, result.finding)
+    if options.json_file:
+        Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
+    if result.records is not None:
+        (result.records / "diagnosis.json").write_text(json.dumps(outcome, indent=2) + "\n")
+    for problem in result.problems:
+        _say(f"paceline: not everything was watched: {problem}")
+    if result.lost:
+        _say(f"paceline: too much to record on ranks {list(result.lost)}: some messages were not judged")
+    if result.finding is not None:
+        _say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
+    elif result.exit_code and result.num_ranks:
+        _say(failures_as_text(result.exit_code, result.failures))
+    elif result.num_ranks == 0:
+        _say("paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python")
+    return result.exit_code
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    from paceline.errors import InputError, whole_number
+    from paceline.launch.local import local_command
+
+    command = list(options.command)
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if options.ranks is None:
+        if options.module or options.carrier:
+            raise InputError("-m and --carrier go with -n, which starts ranks on this machine")
+        if not command:
+            raise InputError("give a command after --, such as: paceline run -- mpiexec -n 4 python train.py")
+        return command
+    whole_number("-n", options.ranks, least=1)
+    if not command and not options.module:
+        raise InputError("give a script to run on every rank: paceline run -n 4 train.py")
+    return local_command(options.ranks, options.carrier, options.module, command)
+
+
+def _positive(value: float, name: str) -> float:
+    from paceline.errors import InputError
+
+    if not value > 0:
+        raise InputError(f"{name} must be more than 0, not {value}")
+    return value
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,45 @@
+"""`python -m paceline.cli.watch FOLDER PID`: the judge of a job that called `paceline.guard.enable()`.
+
+It is started by the first rank and goes when the ranks have gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from paceline.guard.records import keep_records
+from paceline.guard.run import Options
+from paceline.guard.watcher import watch_ranks
+from paceline.report.finding import finding_as_text, notice_as_text
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Judge until the ranks have gone; print what was found."""
+    parser = argparse.ArgumentParser(prog="paceline.cli.watch")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("starter", type=int)
+    parser.add_argument("--out")
+    parser.add_argument("--notice", type=float)
+    parser.add_argument("--timeout", type=float)
+    options = parser.parse_args(arguments)
+    out = Path(options.out) if options.out else None
+    found = watch_ranks(
+        options.folder,
+        options.starter,
+        Options(
+            notice_seconds=options.notice,
+            timeout_seconds=options.timeout or None,
+            keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, sys.argv),
+            on_notice=lambda notice: print(notice_as_text(notice), file=sys.stderr, flush=True),
+        ),
+    )
+    if found is not None:
+        print(finding_as_text(*found, colours=sys.stderr.isatty()), file=sys.stderr, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

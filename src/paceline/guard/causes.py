@@ -1,0 +1,398 @@
+"""Why it probably happened, in words: what the lines, the loops and the ends of ranks say together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from paceline.guard.events import Call, EndKind, Snapshot
+from paceline.guard.history import Parting, collectives_of, place_of
+from paceline.guard.match import Mismatch, minority
+from paceline.guard.operations import Family
+from paceline.guard.source import relate
+from paceline.guard.wording import call_detail, call_name, member_rank, name_ranks, nth, size_text, tag_text, verb
+
+Sources = Callable[[str], str | None]
+
+_EVEN_STEPS = (
+    "give every rank the same number of steps: paceline.PlanSampler does, or stop all ranks at the smallest count "
+    "(all_reduce with MIN before the loop)"
+)
+_FIELD_CAUSES = {"root": "root", "reduction": "reduction", "dtype": "dtype", "count": "shape", "communicator": "group"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The words of a finding."""
+
+    ranks: tuple[int, ...]
+    summary: str
+    cause: str
+    advice: str
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Uneven:
+    """Some ranks have left a loop that others are still in."""
+
+    left: tuple[int, ...]
+    stayed: tuple[int, ...]
+    rounds_of_left: int
+    rounds_of_stayed: int
+    still_in: bool
+    site: str
+    after: str
+
+
+def explain_mismatch(snapshot: Snapshot, mismatch: Mismatch, parting: Parting | None, sources: Sources) -> Explanation:
+    """Explain calls that differ at one position."""
+    if mismatch.field == "operation":
+        return _explain_operation(snapshot, mismatch, parting, sources)
+    values = _values(snapshot, mismatch)
+    where = _place_text(mismatch.calls.values())
+    name = _field_words(mismatch)
+    at = f"{nth(mismatch.sequence)} collective on {snapshot.groups[mismatch.communicator].name}"
+    summary = f"{name_ranks(mismatch.odd_ones)} {verb(mismatch.odd_ones, 'calls', 'call')} {where} with another {name}"
+    if len(mismatch.odd_ones) == len(mismatch.calls):
+        summary = f"ranks call {where} with different {name}s"
+    return Explanation(
+        ranks=mismatch.odd_ones,
+        summary=f"{summary}: {values} ({at})",
+        cause=_FIELD_CAUSES[mismatch.field],
+        advice=_field_advice(mismatch),
+    )
+
+
+def _field_words(mismatch: Mismatch) -> str:
+    names = {"count": "size", "dtype": "element type", "communicator": "list of rank"}
+    return names.get(mismatch.field, mismatch.field)
+
+
+def _field_advice(mismatch: Mismatch) -> str:
+    site = next(iter(mismatch.calls.values())).site
+    return {
+        "root": f"every rank must name the same root in the call at {site}; do not compute it from data of one rank",
+        "reduction": f"every rank must use the same reduction in the call at {site}",
+        "dtype": f"convert to one element type before the call at {site}: libraries read the bytes as they come",
+        "count": f"give every rank the same number of elements in the call at {site}: pad the last batch, or use a "
+        "call that takes a count per rank",
+        "communicator": f"every rank must make the same groups in the same order, with the same ranks, at {site}",
+    }[mismatch.field]
+
+
+def _values(snapshot: Snapshot, mismatch: Mismatch) -> str:
+    groups: dict[str, list[int]] = {}
+    for rank, call in mismatch.calls.items():
+        if mismatch.field == "root":
+            text = f"root {member_rank(snapshot, call, call.root).removeprefix('rank ')}"
+        elif mismatch.field == "reduction":
+            text = call.reduction
+        elif mismatch.field == "communicator":
+            text = f"one group at {call.site}"
+        else:
+            text = size_text(call) or "not known"
+        groups.setdefault(text, []).append(rank)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    return "; ".join(f"{text} on {name_ranks(ranks)}" for text, ranks in ordered)
+
+
+def _place_text(calls: object) -> str:
+    listed = list(calls)  # type: ignore[call-overload]
+    sites = sorted({call.site for call in listed})
+    return f"{call_name(listed[0])} at {' and '.join(sites[:3])}"
+
+
+def _explain_operation(
+    snapshot: Snapshot, mismatch: Mismatch, parting: Parting | None, sources: Sources
+) -> Explanation:
+    uneven = _uneven(snapshot, parting, sources)
+    if uneven is not None:
+        return _explain_uneven(uneven)
+    conditional = _conditional(snapshot, parting, sources)
+    if conditional is not None:
+        return conditional
+    texts = _calls_text(mismatch.calls)
+    group = snapshot.groups[mismatch.communicator].name
+    order = _is_other_order(snapshot, mismatch)
+    return Explanation(
+        ranks=mismatch.odd_ones,
+        summary=f"{name_ranks(mismatch.odd_ones)} fell out of line: at the {nth(mismatch.sequence)} collective on "
+        f"{group}, {texts}",
+        cause="call-order" if order else "rank-conditional-call",
+        advice="let every rank make the same calls in the same order"
+        if order
+        else "let every rank make this call, or none: look for an `if` on the rank, or on data that only some have",
+    )
+
+
+def _calls_text(calls: Mapping[int, Call]) -> str:
+    groups: dict[tuple[str, str], list[int]] = {}
+    for rank, call in calls.items():
+        groups.setdefault((call_name(call), call.site), []).append(rank)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    return ", ".join(
+        f"{name_ranks(ranks)} {verb(ranks, 'calls', 'call')} {name} at {site}" for (name, site), ranks in ordered
+    )
+
+
+def _is_other_order(snapshot: Snapshot, mismatch: Mismatch) -> bool:
+    """Say whether what the odd ones call here is what the others called, or call, at another position nearby."""
+    sites: dict[tuple[str, ...], int] = {}
+    for rank, call in mismatch.calls.items():
+        sites.setdefault(place_of(call), rank)
+    for rank in sites.values():
+        past = collectives_of(snapshot, rank, mismatch.communicator)
+        others = set(sites) - {place_of(mismatch.calls[rank])}
+        if any(place_of(call) in others for at, call in past.items() if abs(at - mismatch.sequence) <= 2):
+            return True
+    return False
+
+
+# loops
+
+
+def _uneven(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> _Uneven | None:
+    """Find out whether ranks parted because some left a loop earlier than others."""
+    if parting is None:
+        return None
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for rank, call in parting.calls.items():
+        groups.setdefault(place_of(call), []).append(rank)
+    if len(groups) < 2:
+        return None
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    for stayed, left in ((ordered[0], ordered[1]), (ordered[1], ordered[0])):
+        in_loop, after = parting.calls[stayed[0]], parting.calls[left[0]]
+        past = collectives_of(snapshot, left[0], parting.communicator)
+        rounds = _rounds(past, parting.sequence, place_of(in_loop), place_of(after))
+        if rounds == 0 or not _has_left_loop(in_loop, after, sources, past, parting.sequence):
+            continue
+        longest = collectives_of(snapshot, stayed[0], parting.communicator)
+        ends = [at for at, call in longest.items() if at > parting.sequence and place_of(call) == place_of(after)]
+        until = min(ends, default=max(longest) + 1)
+        more = _rounds(longest, until, place_of(in_loop), place_of(after), before=parting.sequence)
+        return _Uneven(
+            left=tuple(left), stayed=tuple(stayed), rounds_of_left=rounds, rounds_of_stayed=more,
+            still_in=not ends, site=in_loop.site, after=after.site,
+        )  # fmt: skip
+    return None
+
+
+def _rounds(
+    past: Mapping[int, Call], until: int, loop: tuple[str, ...], after: tuple[str, ...], before: int | None = None
+) -> int:
+    """Count the calls from the loop's line since the last call from the line after it, if there was one."""
+    limit = until if before is None else before
+    previous = max((at for at, call in past.items() if at < limit and place_of(call) == after), default=0)
+    return sum(1 for at, call in past.items() if previous < at < until and place_of(call) == loop)
+
+
+def _has_left_loop(in_loop: Call, after: Call, sources: Sources, past: Mapping[int, Call], at: int) -> bool:
+    file, _, line = in_loop.site.rpartition(":")
+    other_file, _, other_line = after.site.rpartition(":")
+    source = sources(file) if file == other_file else None
+    related = relate(source, int(line), int(other_line)) if source is not None else None
+    if related is not None:
+        return related.loop_line is not None and not related.second_in_loop
+    # Without the source: a rank that comes back to the loop's line at once has not left the loop.
+    return not (at + 1 in past and place_of(past[at + 1]) == place_of(in_loop))
+
+
+def _explain_uneven(uneven: _Uneven) -> Explanation:
+    left, stayed = uneven.left, uneven.stayed
+    odd = left if len(left) <= len(stayed) else stayed
+    rounds = "1 step" if uneven.rounds_of_left == 1 else f"{uneven.rounds_of_left} steps"
+    theirs = f"{verb(stayed, 'is', 'are')} in step" if uneven.still_in else f"{verb(stayed, 'makes', 'make')}"
+    summary = (
+        f"{verb(left, 'it', 'they') if odd == left else name_ranks(left)} left the loop at {uneven.site} after "
+        f"{rounds}; {name_ranks(stayed)} {theirs} {uneven.rounds_of_stayed}"
+    )
+    return Explanation(
+        ranks=odd,
+        summary=f"{name_ranks(odd)} fell out of line: {summary}",
+        cause="uneven-steps",
+        advice=_EVEN_STEPS,
+    )
+
+
+def _conditional(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> Explanation | None:
+    """Explain ranks that parted because a call is under an `if` that only some of them enter."""
+    if parting is None:
+        return None
+    groups: dict[str, list[int]] = {}
+    for rank, call in parting.calls.items():
+        groups.setdefault(call.site, []).append(rank)
+    if len(groups) != 2:
+        return None
+    (first_site, first), (second_site, second) = sorted(groups.items(), key=lambda item: -len(item[1]))
+    file, _, line = first_site.rpartition(":")
+    other_file, _, other_line = second_site.rpartition(":")
+    source = sources(file) if file == other_file else None
+    related = relate(source, int(line), int(other_line)) if source is not None else None
+    if related is None:
+        return None
+    for condition, inside, site in (
+        (related.second_condition, second, second_site),
+        (related.first_condition, first, first_site),
+    ):
+        if condition is not None:
+            call = parting.calls[inside[0]]
+            return Explanation(
+                ranks=tuple(sorted(inside)),
+                summary=f"{name_ranks(inside)} fell out of line: only {verb(inside, 'it makes', 'they make')} the "
+                f"{call_name(call)} at {site}, under `if {condition}`",
+                cause="rank-conditional-call",
+                advice=f"take the {call_name(call)} at {site} out of the `if {condition}`, so that every rank makes it",
+            )
+    return None
+
+
+# ranks that have gone
+
+
+def explain_gone(
+    snapshot: Snapshot, missing: Sequence[int], posters: Sequence[int], communicator: str, at: int,
+    parting: Parting | None, sources: Sources,
+) -> Explanation:  # fmt: skip
+    """Explain ranks that have ended although others need them."""
+    ends = {}
+    for rank in missing:
+        state = snapshot.state(rank)
+        if state is not None and state.end is not None:
+            ends[rank] = state.end
+    guilty = tuple(sorted(ends)) or tuple(sorted(missing))
+    needed = _needed_text(snapshot, posters, communicator, at)
+    if not ends:
+        return Explanation(
+            ranks=guilty, summary=f"{name_ranks(guilty)} gave the communicator up; {needed}", cause="early-exit",
+            advice="free a communicator, or destroy a group, only after the last collective on it",
+        )  # fmt: skip
+    first = min(ends.values(), key=lambda end: end.at_ns)
+    if first.kind is EndKind.RAISED:
+        cause = first.cause or "exception"
+        advice = f"mend what raised at {first.site}, or tell the other ranks before leaving"
+    elif first.kind is EndKind.KILLED:
+        cause = first.cause or "killed"
+        advice = "see who sent the signal: the system's log, the batch system, another program"
+    else:
+        uneven = _fewer_steps(snapshot, guilty, posters, communicator, at)
+        if uneven is not None:
+            return uneven
+        cause, advice = "early-exit", "let every rank make the same calls before it ends"
+    advice = {
+        "out-of-memory": "lower what a rank holds at one time (batch size, workers, caches), or give it more memory",
+        "disk-full": "make room on the disk, or write elsewhere; check the space before a checkpoint",
+    }.get(cause, advice)
+    how = {EndKind.RAISED: "raised", EndKind.KILLED: "was killed", EndKind.EXITED: "ended"}.get(first.kind, "ended")
+    details = f" ({first.detail})" if first.detail else ""
+    site = f" at {first.site}" if first.site else ""
+    said = f"{name_ranks(guilty)} {how if len(guilty) == 1 else how.replace('was', 'were')}{site}{details}"
+    return Explanation(ranks=guilty, summary=f"{said}; {needed}", cause=cause, advice=advice)
+
+
+def _needed_text(snapshot: Snapshot, posters: Sequence[int], communicator: str, at: int) -> str:
+    if not posters:
+        return "the other ranks were ended because of it"
+    state = snapshot.state(posters[0])
+    assert state is not None
+    call = collectives_of(snapshot, posters[0], communicator).get(at) if communicator else None
+    if call is None:
+        waiting = next((waiting for waiting in state.threads if waiting is not None), None)
+        call = waiting.call if waiting is not None else None
+    where = f" in {call_name(call)} at {call.site}" if call is not None else ""
+    return f"{name_ranks(posters)} {verb(posters, 'waits', 'wait')} for it{where}"
+
+
+def _fewer_steps(
+    snapshot: Snapshot, guilty: tuple[int, ...], posters: Sequence[int], communicator: str, at: int
+) -> Explanation | None:
+    """Explain a rank that ended while others go on from a line that it had called from before."""
+    if not posters or not communicator:
+        return None
+    call = collectives_of(snapshot, posters[0], communicator).get(at)
+    past = collectives_of(snapshot, guilty[0], communicator)
+    if call is None:
+        return None
+    rounds = sum(1 for other in past.values() if place_of(other) == place_of(call))
+    if rounds == 0:
+        return None
+    more = sum(
+        1 for other in collectives_of(snapshot, posters[0], communicator).values() if place_of(other) == place_of(call)
+    )
+    return Explanation(
+        ranks=guilty,
+        summary=f"{name_ranks(guilty)} ended after {rounds} {'call' if rounds == 1 else 'calls'} of {call_name(call)} "
+        f"at {call.site}; {name_ranks(posters)} {verb(posters, 'is', 'are')} in the {nth(more)} and "
+        f"{verb(posters, 'waits', 'wait')} for {verb(guilty, 'it', 'them')}",
+        cause="uneven-steps",
+        advice=_EVEN_STEPS,
+    )
+
+
+# ranks that can never move
+
+
+def explain_stuck(snapshot: Snapshot, stuck: frozenset[int], parting: Parting | None, sources: Sources) -> Explanation:
+    """Explain ranks that wait for each other."""
+    calls: dict[int, Call] = {}
+    for rank in sorted(stuck):
+        state = snapshot.state(rank)
+        assert state is not None
+        waiting = next(waiting for waiting in state.threads if waiting is not None)
+        calls[rank] = waiting.requests[0] if waiting.requests else waiting.call
+    families = {call.facts.family for call in calls.values()}
+    texts = _stuck_text(snapshot, calls)
+    collective = {rank: call for rank, call in calls.items() if call.facts.family is Family.COLLECTIVE}
+    odd = _odd_ones(calls)
+    if families == {Family.COLLECTIVE}:
+        communicators = {call.communicator for call in collective.values()}
+        uneven = _uneven(snapshot, parting, sources) if len(communicators) == 1 else None
+        if uneven is not None:
+            return _explain_uneven(uneven)
+        return Explanation(
+            ranks=odd,
+            summary=f"{name_ranks(stuck)} wait for each other on different communicators: {texts}",
+            cause="call-order",
+            advice="use communicators in the same order on every rank",
+            field="communicator",
+        )
+    if Family.COLLECTIVE not in families:
+        sends = families <= {Family.SEND}
+        return Explanation(
+            ranks=tuple(sorted(stuck)),
+            summary=f"{name_ranks(stuck)} {verb(stuck, 'waits', 'wait')} for "
+            f"{'itself' if len(stuck) == 1 else 'each other'}: {texts}",
+            cause="send-send" if sends else "receive-receive" if families <= {Family.RECEIVE} else "message-order",
+            advice="let one side receive first, or use Sendrecv, or post the receives (Irecv) before the sends"
+            if sends
+            else "let one side send first, or use Sendrecv, or post receives (Irecv) and wait for them together",
+        )
+    return Explanation(
+        ranks=odd,
+        summary=f"{name_ranks(odd)} fell out of line: {texts}",
+        cause="rank-conditional-call",
+        advice="let every rank make the collective, and every receive have its send, in the same order",
+    )
+
+
+def _odd_ones(calls: Mapping[int, Call]) -> tuple[int, ...]:
+    groups: dict[tuple[str, str], list[int]] = {}
+    for rank, call in calls.items():
+        groups.setdefault((call.operation, call.communicator), []).append(rank)
+    return minority(list(groups.values())) if len(groups) > 1 else tuple(sorted(calls))
+
+
+def _stuck_text(snapshot: Snapshot, calls: Mapping[int, Call]) -> str:
+    groups: dict[str, list[int]] = {}
+    for rank, call in calls.items():
+        detail = call_detail(snapshot, call)
+        text = f"{call_name(call)} at {call.site}" + (f" ({detail})" if detail else "")
+        groups.setdefault(text, []).append(rank)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1]))
+    texts = [f"{name_ranks(ranks)} in {text}" for text, ranks in ordered[:4]]
+    more = f" and {len(ordered) - 4} more" if len(ordered) > 4 else ""
+    return ", ".join(texts) + more
+
+
+__all__ = ["Explanation", "explain_gone", "explain_mismatch", "explain_stuck", "tag_text"]

@@ -1,0 +1,438 @@
+"""Turns a snapshot into a finding, or into nothing. Certain, or silent; a pure function of its arguments.
+
+The rules, in the order in which they are asked: an argument that names nobody (R0), calls that do not fit (R1), a
+rank that others need and that has gone (R3), ranks that can never move (R2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from paceline.guard.causes import explain_gone, explain_mismatch, explain_stuck
+from paceline.guard.events import Call, EndKind, RankState, Snapshot, Waiting
+from paceline.guard.finding import Divergence, Finding, RankGroup
+from paceline.guard.history import Parting, find_parting
+from paceline.guard.layout import ANY, NOBODY, NOTHING, STOP_ARGUMENT
+from paceline.guard.match import Misfit, Mismatch, find_misfit, find_mismatch, mismatch_at
+from paceline.guard.operations import Family
+from paceline.guard.progress import in_flight, stuck_ranks
+from paceline.guard.wording import call_detail, call_name, member_rank, name_ranks, size_text, tag_text
+
+Sources = Callable[[str], str | None]  # file -> its text, if it can be read
+
+
+def no_sources(path: str) -> str | None:
+    """Read no source at all."""
+    return None
+
+
+def find_certain(snapshot: Snapshot, sources: Sources = no_sources) -> Finding | None:
+    """Return what is wrong whatever happens next: R0, R1 and R3 for collectives."""
+    return (
+        find_argument(snapshot)
+        or _of_misfit(snapshot, find_misfit(snapshot))
+        or _of_mismatch(snapshot, find_mismatch(snapshot), sources)
+        or find_gone(snapshot, sources)
+    )
+
+
+def find_stuck(snapshot: Snapshot, *, cautious: bool, sources: Sources = no_sources) -> Finding | None:
+    """Return a finding about ranks that can never move. The snapshot must be a true state of the job."""
+    stuck = stuck_ranks(snapshot, cautious=cautious)
+    if not stuck:
+        return None
+    return (
+        _of_mismatch(snapshot, find_mismatch(snapshot), sources)
+        or find_gone(snapshot, sources)
+        or _of_stuck(snapshot, stuck, sources)
+    )
+
+
+# R0
+
+
+def find_argument(snapshot: Snapshot) -> Finding | None:
+    """Find ranks that named a peer, root or tag that does not exist, and stopped or died of it."""
+    guilty: dict[int, tuple[Call, str]] = {}
+    for state in snapshot.ranks:
+        if state is None:
+            continue
+        call = None
+        if state.stop is not None and state.stop.reason == STOP_ARGUMENT:
+            call = state.stop.call
+        elif state.end is not None and state.end.failed_call is not None:
+            call = next((item for item in state.history if item.number == state.end.failed_call), None)
+        name = wrong_argument(snapshot, call) if call is not None else None
+        if call is not None and name is not None:
+            guilty[state.rank] = call, name
+    if not guilty:
+        return None
+    call, name = next(iter(guilty.values()))
+    size = len(snapshot.groups[call.communicator].ranks)
+    wrong = call.tag if name == "tag" else call.root
+    if name == "source" and call.facts.family is Family.EXCHANGE:
+        wrong = call.source
+    wrong = wrong + 1000 if wrong <= -1000 + 1 else wrong
+    what = {"root": "a root", "source": "a rank", "tag": "a tag"}[name]
+    where = f"{call_name(call)} at {call.site}"
+    limit = f"this communicator has ranks 0 to {size - 1}" if name != "tag" else "tags are 0 or more"
+    summary = f"{name_ranks(guilty)} named {what} that does not exist: {wrong} in {where}; {limit}"
+    if name == "source":
+        # INTERFACES calls the peer of a message its source
+        advice = f"check the destination or source of the {call_name(call)} at {call.site}: it must be below {size}"
+    else:
+        advice = f"check the {name} of the {call_name(call)} at {call.site}"
+    return Finding(
+        kind="argument", field=name, ranks=tuple(sorted(guilty)), summary=summary, cause="no-such-rank",
+        advice=advice, groups=rank_groups(snapshot),
+    )  # fmt: skip
+
+
+def wrong_argument(snapshot: Snapshot, call: Call) -> str | None:
+    """Say which argument of a call names nobody."""
+    group = snapshot.groups.get(call.communicator)
+    if group is None:
+        return None
+    size, family = len(group.ranks), call.facts.family
+    if family is Family.COLLECTIVE:
+        return "root" if call.facts.rooted and call.root != NOTHING and not 0 <= call.root < size else None
+    if family is Family.WAIT:
+        return None
+    peers = [call.root] + ([call.source] if family is Family.EXCHANGE else [])
+    if any(peer not in (ANY, NOBODY, NOTHING) and not 0 <= peer < size for peer in peers):
+        return "source"
+    return "tag" if call.tag < NOTHING - 1 else None
+
+
+# R1
+
+
+def _of_mismatch(snapshot: Snapshot, mismatch: Mismatch | None, sources: Sources) -> Finding | None:
+    if mismatch is None:
+        return None
+    parting = find_parting(snapshot, mismatch.communicator, mismatch.sequence)
+    explained = explain_mismatch(snapshot, mismatch, parting, sources)
+    return Finding(
+        kind="mismatch", field=mismatch.field, ranks=explained.ranks, summary=explained.summary,
+        cause=explained.cause, advice=explained.advice, groups=rank_groups(snapshot, mismatch.calls),
+        divergence=_divergence(snapshot, parting),
+    )  # fmt: skip
+
+
+def mismatch_finding(snapshot: Snapshot, communicator: str, sequence: int, sources: Sources) -> Finding | None:
+    """Return a finding about one position of a communicator, if members differ there."""
+    if communicator not in snapshot.groups:
+        return None
+    return _of_mismatch(snapshot, mismatch_at(snapshot, communicator, sequence), sources)
+
+
+def _of_misfit(snapshot: Snapshot, misfit: Misfit | None) -> Finding | None:
+    if misfit is None or misfit.sent is None or misfit.received is None:
+        return None
+    sent, received = misfit.sent, misfit.received
+    said = "another element type" if misfit.field == "dtype" else "more than there is room for"
+    summary = (
+        f"rank {misfit.sender} sends {size_text(sent) or 'bytes'} at {sent.site}, rank {misfit.receiver} receives "
+        f"{_room(received)} at {received.site}: {said}"
+    )
+    advice = (
+        f"give the receive at {received.site} the element type and the size of the send at {sent.site}"
+        if misfit.field == "dtype"
+        else f"make the buffer at {received.site} at least as large as the message sent at {sent.site}"
+    )
+    return Finding(
+        kind="message", field=misfit.field, ranks=tuple(sorted({misfit.sender, misfit.receiver})), summary=summary,
+        cause="dtype" if misfit.field == "dtype" else "truncated", advice=advice,
+        groups=rank_groups(snapshot, {misfit.sender: sent, misfit.receiver: received}),
+    )  # fmt: skip
+
+
+def _room(call: Call) -> str:
+    if call.facts.family is Family.EXCHANGE:
+        return f"{call.source_bytes} bytes of {call.source_dtype}"
+    return size_text(call) or "bytes"
+
+
+# R3
+
+
+def find_gone(snapshot: Snapshot, sources: Sources = no_sources) -> Finding | None:
+    """Find ranks that have gone, or left a communicator, without a collective that others have begun."""
+    for name, group in snapshot.groups.items():
+        gone: list[int] = []
+        for rank in group.ranks:
+            state = snapshot.state(rank)
+            if state is not None and (state.end is not None or name in state.freed):
+                gone.append(rank)
+        if not gone:
+            continue
+        behind = min(_position(snapshot, rank, name) for rank in gone)
+        needed_at = behind + 1
+        posters = [rank for rank in group.ranks if _needs_others(snapshot, rank, name, needed_at)]
+        missing = [rank for rank in gone if _position(snapshot, rank, name) < needed_at]
+        if posters and missing:
+            return _of_gone(snapshot, missing, posters, sources, name, needed_at)
+    return None
+
+
+def _position(snapshot: Snapshot, rank: int, communicator: str) -> int:
+    state = snapshot.state(rank)
+    return 0 if state is None else state.positions.get(communicator, 0)
+
+
+def _needs_others(snapshot: Snapshot, rank: int, communicator: str, sequence: int) -> bool:
+    """Say whether a rank has begun a collective and has not been told by an error, that it handled, to do without."""
+    state = snapshot.state(rank)
+    if state is None or state.positions.get(communicator, 0) < sequence:
+        return False
+    for call in reversed(state.history):
+        if call.communicator == communicator and call.sequence == sequence and call.is_collective:
+            if call.has_own_timeout:
+                return False
+            died_of_it = state.end is not None and state.end.failed_call == call.number
+            return not call.failed or died_of_it
+    return True  # it is long past that position
+
+
+def _of_gone(
+    snapshot: Snapshot, missing: Sequence[int], posters: Sequence[int], sources: Sources, communicator: str, at: int
+) -> Finding:
+    parting = find_parting(snapshot, communicator, at)
+    explained = explain_gone(snapshot, missing, posters, communicator, at, parting, sources)
+    return Finding(
+        kind="peer-gone", field=None, ranks=explained.ranks, summary=explained.summary, cause=explained.cause,
+        advice=explained.advice, groups=rank_groups(snapshot), divergence=_divergence(snapshot, parting),
+    )  # fmt: skip
+
+
+def find_first_failure(snapshot: Snapshot) -> Finding | None:
+    """After the job has ended: find ranks that failed by themselves, while others were ended because of it."""
+    states = [state for state in snapshot.ranks if state is not None and state.end is not None]
+    own = [state for state in states if _failed_by_itself(state)]
+    if not own or len(own) == len(snapshot.ranks):
+        return None
+    first = min(state.end.at_ns for state in own if state.end is not None)
+    others = [state for state in states if state not in own and state.end is not None]
+    unfinished = [state.rank for state in others if state.end is not None and state.end.kind is not EndKind.EXITED]
+    if not unfinished:
+        return None
+    guilty = [state.rank for state in own if state.end is not None and state.end.at_ns <= first + 50_000_000]
+    return _of_gone(snapshot, guilty, [], no_sources, "", 0)
+
+
+def _failed_by_itself(state: RankState) -> bool:
+    end = state.end
+    if end is None or end.by_peer or end.kind is EndKind.ABORTED:
+        return False
+    if end.kind is EndKind.RAISED:
+        return end.failed_call is None or not any(
+            call.number == end.failed_call and call.is_collective for call in state.history
+        )
+    if end.kind is EndKind.KILLED:
+        return end.signal not in (None, 15)
+    return False
+
+
+# R2
+
+
+def _of_stuck(snapshot: Snapshot, stuck: frozenset[int], sources: Sources) -> Finding:
+    gone = _gone_that_are_needed(snapshot, stuck)
+    if gone:
+        explained = explain_gone(snapshot, gone, sorted(stuck), "", 0, None, sources)
+        return Finding(
+            kind="peer-gone", field=None, ranks=explained.ranks, summary=explained.summary, cause=explained.cause,
+            advice=explained.advice, groups=rank_groups(snapshot),
+        )  # fmt: skip
+    message = _wrong_message(snapshot, stuck)
+    if message is not None:
+        return message
+    communicator, sequence = _latest_position(snapshot, stuck)
+    parting = find_parting(snapshot, communicator, sequence) if communicator else None
+    explained = explain_stuck(snapshot, stuck, parting, sources)
+    return Finding(
+        kind="deadlock", field=explained.field, ranks=explained.ranks, summary=explained.summary,
+        cause=explained.cause, advice=explained.advice, groups=rank_groups(snapshot),
+        divergence=_divergence(snapshot, parting),
+    )  # fmt: skip
+
+
+def _calls_waited_for(waiting: Waiting) -> Sequence[Call]:
+    return waiting.requests if waiting.call.facts.family is Family.WAIT else (waiting.call,)
+
+
+def _gone_that_are_needed(snapshot: Snapshot, stuck: frozenset[int]) -> list[int]:
+    """Return gone ranks that stuck ranks exchange messages with, or wait for in a collective."""
+    gone: set[int] = set()
+    for rank in stuck:
+        state = snapshot.state(rank)
+        assert state is not None
+        for waiting in state.threads:
+            if waiting is None:
+                continue
+            for call in _calls_waited_for(waiting):
+                gone |= {other for other in _partners(snapshot, state, call) if _has_ended(snapshot, other)}
+    return sorted(gone)
+
+
+def _has_ended(snapshot: Snapshot, rank: int) -> bool:
+    state = snapshot.state(rank)
+    return state is not None and state.end is not None
+
+
+def _partners(snapshot: Snapshot, state: RankState, call: Call) -> set[int]:
+    group = snapshot.groups.get(call.communicator)
+    if group is None:
+        return set()
+    if call.facts.family is Family.COLLECTIVE:
+        return {rank for rank in group.ranks if _position(snapshot, rank, call.communicator) < call.sequence}
+    peers = [call.root] + ([call.source] if call.facts.family is Family.EXCHANGE else [])
+    if ANY in peers:
+        others = set(group.ranks) - {state.rank}
+        return others if all(_has_ended(snapshot, rank) for rank in others) else set()
+    return {group.ranks[peer] for peer in peers if 0 <= peer < len(group.ranks)}
+
+
+def _wrong_message(snapshot: Snapshot, stuck: frozenset[int]) -> Finding | None:
+    """Find a receive that waits for a message, while one lies there with another tag or from another source."""
+    for rank in sorted(stuck):
+        state = snapshot.state(rank)
+        assert state is not None
+        for waiting in state.threads:
+            for call in _calls_waited_for(waiting) if waiting is not None else ():
+                if call.facts.family in (Family.RECEIVE, Family.PROBE):
+                    found = _lying_there(snapshot, state, call)
+                    if found is not None:
+                        return found
+    return None
+
+
+def _lying_there(snapshot: Snapshot, state: RankState, call: Call) -> Finding | None:
+    group = snapshot.groups[call.communicator]
+    me = group.ranks.index(state.rank)
+    for member, sender in enumerate(group.ranks):
+        other = snapshot.state(sender)
+        if other is None:
+            continue
+        tags = sorted(in_flight(other, state, call.communicator, me, member))
+        if not tags:
+            continue
+        name = "tag" if member == call.root or call.root == ANY else "source"
+        send = next(
+            (
+                past
+                for past in reversed(other.history)
+                if past.facts.family in (Family.SEND, Family.EXCHANGE)
+                and past.communicator == call.communicator
+                and past.root == me
+                and past.tag in tags
+            ),
+            None,
+        )
+        at = f" at {send.site}" if send is not None else ""
+        summary = (
+            f"rank {state.rank} waits in {call_name(call)} at {call.site} for a message from "
+            f"{member_rank(snapshot, call, call.root)} with {tag_text(call.tag)}, which nobody sends; "
+            f"rank {sender} has sent it one with {tag_text(tags[0])}{at}"
+        )
+        advice = f"make the {name} of the receive at {call.site} and of the send{at or ''} the same"
+        calls = {state.rank: call} | ({sender: send} if send is not None else {})
+        return Finding(
+            kind="message", field=name, ranks=tuple(sorted({state.rank, sender})), summary=summary,
+            cause=f"wrong-{name}", advice=advice, groups=rank_groups(snapshot, calls),
+        )  # fmt: skip
+    return None
+
+
+def _latest_position(snapshot: Snapshot, stuck: frozenset[int]) -> tuple[str, int]:
+    best: tuple[str, int] = ("", 0)
+    for rank in stuck:
+        state = snapshot.state(rank)
+        assert state is not None
+        for waiting in state.threads:
+            for call in _calls_waited_for(waiting) if waiting is not None else ():
+                if call.is_collective and call.sequence > best[1]:
+                    best = (call.communicator, call.sequence)
+    return best
+
+
+# what each rank does
+
+
+def rank_groups(snapshot: Snapshot, calls: Mapping[int, Call] | None = None) -> tuple[RankGroup, ...]:
+    """Group ranks by what they do; `calls` says what a rank is shown with, instead of where it waits."""
+    calls = calls or {}
+    groups: dict[RankGroup, list[int]] = {}
+    for rank, state in enumerate(snapshot.ranks):
+        groups.setdefault(_situation(snapshot, state, calls.get(rank)), []).append(rank)
+    made = [replace(situation, ranks=tuple(ranks)) for situation, ranks in groups.items()]
+    return tuple(sorted(made, key=lambda group: (-len(group.ranks), group.ranks)))
+
+
+def _situation(snapshot: Snapshot, state: RankState | None, shown: Call | None) -> RankGroup:
+    """Say what a rank does, without saying which rank it is."""
+    if state is None:
+        return RankGroup(ranks=(), state="running", detail="has not joined the job yet")
+    if state.end is not None:
+        name = "exited" if state.end.kind is EndKind.ABORTED else state.end.kind.value
+        if shown is None:
+            return RankGroup(ranks=(), state=name, site=state.end.site or None, detail=state.end.detail)
+        return _in_call(snapshot, name, shown, state.end.detail)
+    name = "blocked" if state.waits or state.stop is not None else "running"
+    waiting = next((waiting for waiting in state.threads if waiting is not None), None)
+    if shown is not None:
+        return _in_call(snapshot, name, shown)
+    if waiting is None:
+        last = state.history[-1] if state.history else None
+        after = f"last call {call_name(last)} at {last.site}" if last is not None else ""
+        return RankGroup(ranks=(), state=name, detail=after)
+    if waiting.requests:
+        detail = "waits for " + _requests_text(snapshot, waiting.requests, waiting.any_of)
+        return RankGroup(ranks=(), state=name, call=call_name(waiting.call), site=waiting.call.site, detail=detail)
+    return _in_call(snapshot, name, waiting.call)
+
+
+def _in_call(snapshot: Snapshot, state: str, call: Call, more: str = "") -> RankGroup:
+    group = snapshot.groups.get(call.communicator)
+    return RankGroup(
+        ranks=(),
+        state=state,
+        call=call_name(call),
+        communicator=group.name if group is not None else None,
+        sequence=call.sequence if call.is_collective else None,
+        site=call.site,
+        count=call.count if call.count >= 0 else None,
+        dtype=call.dtype if call.dtype != "any" else None,
+        detail="; ".join(part for part in (call_detail(snapshot, call), more) if part),
+    )
+
+
+def _requests_text(snapshot: Snapshot, requests: Sequence[Call], any_of: bool) -> str:
+    texts = []
+    for call in requests[:4]:
+        detail = call_detail(snapshot, call)
+        texts.append(f"{call_name(call)} {detail} (posted at {call.site})".replace("  ", " "))
+    more = f" and {len(requests) - 4} more" if len(requests) > 4 else ""
+    return (" or " if any_of else " and ").join(texts) + more
+
+
+def _divergence(snapshot: Snapshot, parting: Parting | None) -> Divergence | None:
+    if parting is None:
+        return None
+    groups: dict[tuple[str, str], list[int]] = {}
+    for rank, call in parting.calls.items():
+        groups.setdefault((call_name(call), call.site), []).append(rank)
+    made = [
+        RankGroup(ranks=tuple(sorted(ranks)), state="blocked", call=name, site=site)
+        for (name, site), ranks in groups.items()
+    ]
+    if len(made) < 2:
+        return None  # the lines are the same; what called them is not
+    ordered = tuple(sorted(made, key=lambda group: (-len(group.ranks), group.ranks)))
+    return Divergence(
+        sequence=parting.sequence, communicator=snapshot.groups[parting.communicator].name, groups=ordered
+    )
+
+
+__all__ = ["find_argument", "find_certain", "find_first_failure", "find_stuck", "mismatch_finding"]

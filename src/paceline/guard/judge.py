@@ -1,0 +1,196 @@
+"""Looks at all ranks again and again, and says so when something is certain.
+
+A look reads every rank's mark, takes a snapshot, and reads the marks again: ranks whose marks differ are taken to run,
+so what is concluded about the others was true at one moment. Ranks that can never move are reported when two looks in
+a row agree. Where a library may still complete a call by itself, they must have stayed there for a while, and have had
+the processor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from paceline.guard.boards import differing_positions
+from paceline.guard.diagnose import find_certain, find_first_failure, find_stuck, mismatch_finding
+from paceline.guard.events import Snapshot
+from paceline.guard.finding import Finding
+from paceline.guard.layout import STOPPED
+from paceline.guard.processes import activity
+from paceline.guard.progress import stuck_ranks
+from paceline.guard.worlds import Rings, World
+
+_SHORT_HISTORY, _LONG_HISTORY = 64, 2000
+_STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
+_GATHER_SECONDS = 0.1  # how long to wait for ranks that are on their way, to see who is in the minority
+_CPU_SECONDS = 0.03  # what a rank must have had of the processor in that time, unless it sleeps
+
+Sources = Callable[[str], str | None]
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the judge remembers of a world between looks."""
+
+    marks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    judged: dict[int, tuple[int, ...]] | None = None  # marks that were judged, and nothing was found
+    stuck: frozenset[int] = frozenset()  # of the last look, cautiously
+    staying: frozenset[int] = frozenset()  # of the last look, if nothing is buffered
+    staying_since: float = 0.0
+    cpu_then: dict[int, float] = field(default_factory=dict)
+    ended: frozenset[int] = frozenset()
+    mismatch_since: float | None = None  # when a mismatch was first seen
+
+
+class Judge:
+    """The judge of one run."""
+
+    def __init__(self, rings: Rings, folder: Path) -> None:
+        self._rings, self._folder = rings, folder
+        self._memories: dict[str, _Memory] = {}
+        self._sources: dict[str, str | None] = {}
+
+    def look(self) -> tuple[World, Finding] | None:
+        """Look once at every world; return a finding if there is one."""
+        for world in self._rings.worlds():
+            finding = self._look_at(world, self._memories.setdefault(world.name, _Memory()))
+            if finding is not None:
+                return world, finding
+        return None
+
+    def look_back(self, *, failed: bool) -> tuple[World, Finding] | None:
+        """After the launcher has ended: look once more at what the ranks have left."""
+        for world in self._rings.worlds():
+            snapshot = world.snapshot(history=_LONG_HISTORY)
+            finding = find_certain(snapshot, self.source_of)
+            if finding is None and failed:
+                finding = find_first_failure(snapshot)
+            if finding is not None:
+                return world, self._timed(snapshot, finding)
+        return None
+
+    def source_of(self, path: str) -> str | None:
+        """Return the text of a user's file."""
+        if path not in self._sources:
+            try:
+                self._sources[path] = Path(path).read_text(errors="replace")
+            except OSError:
+                self._sources[path] = None
+        return self._sources[path]
+
+    def _look_at(self, world: World, memory: _Memory) -> Finding | None:
+        world.note_memory()
+        marks = world.marks()
+        changed = marks != memory.marks
+        memory.marks = marks
+        stopped = [rank for rank, mark in marks.items() if mark[STOPPED]]
+        ended = frozenset(rank for rank, mark in marks.items() if mark[-1])
+        finding = None
+        if stopped or (ended != memory.ended and changed):
+            finding = self._certain(world)
+            if finding is not None and self._majority_may_change(world, memory, finding):
+                return None
+            if finding is None:
+                for rank in stopped:
+                    world.let_go_on(rank)
+        elif changed:
+            finding = self._swept(world) or self._gone(world, marks)
+        memory.ended = ended
+        if finding is None and marks != memory.judged:
+            finding = self._stuck(world, memory, marks)
+        return finding
+
+    def _certain(self, world: World) -> Finding | None:
+        snapshot = world.snapshot(history=_LONG_HISTORY)
+        finding = find_certain(snapshot, self.source_of)
+        return self._timed(snapshot, finding) if finding is not None else None
+
+    def _majority_may_change(self, world: World, memory: _Memory, finding: Finding) -> bool:
+        """Give members that are on their way a moment to arrive, if it is not clear yet who is the odd one out."""
+        if (
+            finding.kind != "mismatch"
+            or time.monotonic() - (memory.mismatch_since or time.monotonic()) > _GATHER_SECONDS
+        ):
+            return False
+        memory.mismatch_since = memory.mismatch_since or time.monotonic()
+        there = sum(len(group.ranks) for group in finding.groups if group.sequence is not None)
+        coming = sum(len(group.ranks) for group in finding.groups if group.state == "running" and group.call is None)
+        return coming > 0 and there - len(finding.ranks) <= len(finding.ranks) + coming
+
+    def _swept(self, world: World) -> Finding | None:
+        """Look for differing calls that both ranks missed because they came at the very same moment."""
+        for communicator, sequence in differing_positions(self._folder, world.name):
+            snapshot = world.snapshot(history=_LONG_HISTORY)
+            finding = mismatch_finding(snapshot, communicator, sequence, self.source_of)
+            if finding is not None:
+                return self._timed(snapshot, finding)
+        return None
+
+    def _gone(self, world: World, marks: dict[int, tuple[int, ...]]) -> Finding | None:
+        """Once a rank has ended, any new call of the others may need it."""
+        if not world.any_is_ending():
+            return None
+        if find_certain(world.snapshot(history=_SHORT_HISTORY)) is None:
+            return None
+        return self._certain(world)
+
+    def _stuck(self, world: World, memory: _Memory, marks: dict[int, tuple[int, ...]]) -> Finding | None:
+        snapshot = world.snapshot(history=0)
+        again = world.marks()
+        moving = frozenset(rank for rank, mark in marks.items() if again[rank] != mark)
+        if moving:
+            snapshot = world.snapshot(history=0, moving=moving)
+        stuck = stuck_ranks(snapshot, cautious=True)
+        if stuck and stuck == memory.stuck:
+            return self._stuck_finding(world, stuck, cautious=True)
+        memory.stuck = stuck
+        if stuck:
+            return None
+        staying = stuck_ranks(snapshot, cautious=False)
+        now = time.monotonic()
+        if staying != memory.staying or moving & staying:
+            memory.staying, memory.staying_since = staying, now
+            memory.cpu_then = {rank: _cpu(world, rank) for rank in staying}
+        elif staying and now - memory.staying_since >= _STAY_SECONDS and self._had_processor(world, memory):
+            return self._stuck_finding(world, staying, cautious=False)
+        if not staying and not moving:
+            memory.judged = marks
+        return None
+
+    def _had_processor(self, world: World, memory: _Memory) -> bool:
+        """Say whether every rank that stays has run, or sleeps because there is nothing to do."""
+        for rank in memory.staying:
+            found = activity(world.ranks[rank].process.pid)
+            if found is None:
+                continue
+            worked = found.cpu_seconds - memory.cpu_then.get(rank, 0.0) >= _CPU_SECONDS
+            if found.state != "S" and not (worked and found.state == "R"):
+                return False
+        return True
+
+    def _stuck_finding(self, world: World, ranks: frozenset[int], *, cautious: bool) -> Finding | None:
+        snapshot = world.snapshot(history=_LONG_HISTORY)
+        if stuck_ranks(snapshot, cautious=cautious) != ranks:
+            return None  # something has moved after all
+        finding = find_stuck(snapshot, cautious=cautious, sources=self.source_of)
+        return self._timed(snapshot, finding) if finding is not None else None
+
+    def _timed(self, snapshot: Snapshot, finding: Finding) -> Finding:
+        """Add how long after the last event that made it certain the finding comes."""
+        last = 0
+        for state in snapshot.ranks:
+            if state is None:
+                continue
+            events = [waiting.call.entered_ns for waiting in state.threads if waiting is not None]
+            events += [state.stop.call.entered_ns] if state.stop is not None else []
+            events += [state.end.at_ns] if state.end is not None else []
+            last = max([last, *events])
+        latency = (time.monotonic_ns() - last) / 1e6 if last else 0.0
+        return replace(finding, latency_ms=round(max(0.0, latency), 1))
+
+
+def _cpu(world: World, rank: int) -> float:
+    found = activity(world.ranks[rank].process.pid)
+    return found.cpu_seconds if found is not None else 0.0

@@ -1,0 +1,176 @@
+"""Processes of the system: alive or not, how they ended, what they do now, and ending them with all they started."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
+_INFO_EXIT = 1 << 3
+_GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11  # Linux 6.15 and later tell a watcher the exit code
+_EXIT_CODE_FIELD = 49  # after the command, in /proc/PID/stat
+_END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What a process does, as the kernel sees it."""
+
+    state: str  # R, S, D, T, Z ...
+    cpu_seconds: float
+    rss_bytes: int
+
+
+class Watched:
+    """A process that is not our child, held by a descriptor so that its number cannot become another's."""
+
+    def __init__(self, pid: int, began: int) -> None:
+        self.pid = pid
+        self.ended_ns = 0
+        self.status: int | None = None  # as wait gives it, once it has ended and if it could be learnt
+        self._descriptor: int | None = None
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            self._note_end()
+            return
+        if _began(pid) != began:
+            os.close(descriptor)
+            self._note_end()
+        else:
+            self._descriptor = descriptor
+
+    def _note_end(self) -> None:
+        self.ended_ns = self.ended_ns or time.monotonic_ns()
+
+    @property
+    def descriptor(self) -> int | None:
+        """What becomes readable when the process ends; None once it has."""
+        return self._descriptor if not self.ended_ns else None
+
+    def has_ended(self) -> bool:
+        """Say whether the process has ended; learn how, if that can be learnt."""
+        if self._descriptor is None:
+            return True
+        if not self.ended_ns:
+            ready, _, _ = select.select([self._descriptor], [], [], 0)
+            if not ready:
+                return False
+            self._note_end()
+        if self.status is None:
+            self.status = self._learn_status()
+        return True
+
+    def _learn_status(self) -> int | None:
+        with suppress(OSError, IndexError, ValueError):
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            if fields[0] == "Z":
+                return int(fields[_EXIT_CODE_FIELD])
+        assert self._descriptor is not None
+        asked = bytearray(_INFO.pack(_INFO_EXIT, *([0] * 13)))
+        with suppress(OSError):
+            fcntl.ioctl(self._descriptor, _GET_INFO, asked)
+            mask, *_, status = _INFO.unpack(asked)
+            if mask & _INFO_EXIT:
+                return int(status)
+        return None
+
+    def kill(self) -> None:
+        """End the process."""
+        if self._descriptor is not None and not self.ended_ns:
+            with suppress(OSError):
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of the process."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _began(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, IndexError):
+        return -1
+
+
+def activity(pid: int) -> Activity | None:
+    """Return what a process does now, or None if it has gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    return Activity(
+        state=fields[0],
+        cpu_seconds=(int(fields[11]) + int(fields[12])) / ticks,
+        rss_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+    )
+
+
+def children_of(roots: Iterable[int]) -> list[int]:
+    """Return all processes that these have started, directly or not."""
+    parents: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError, IndexError, ValueError):
+                text = Path(entry.path, "stat").read_text()
+                parents.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    found: list[int] = []
+    waiting = list(roots)
+    while waiting:
+        for child in parents.get(waiting.pop(), ()):
+            found.append(child)
+            waiting.append(child)
+    return found
+
+
+def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
+    """Kill everything below these processes, and what they start meanwhile, until nothing is left."""
+    deadline = time.monotonic() + _END_SECONDS
+    also = list(also)
+    while time.monotonic() < deadline:
+        living = [pid for pid in children_of(roots) if _lives(pid)]
+        for pid in living:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for process in also:
+            process.kill()
+        for pid in living:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if not living and all(process.has_ended() for process in also):
+            return
+        time.sleep(0.005)
+
+
+def _lives(pid: int) -> bool:
+    found = activity(pid)
+    return found is not None and found.state not in "ZX"
+
+
+def out_of_memory_kills() -> int:
+    """Return how many processes the kernel has killed for memory since it started; 0 if it does not say."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill":
+                return int(count)
+    return 0
+
+
+def signal_name(number: int) -> str:
+    """Name a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

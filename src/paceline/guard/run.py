@@ -1,0 +1,229 @@
+"""Runs a launcher's command with every rank watched: starts it, judges, and ends it when a finding is certain.
+
+The command keeps our standard input and output; nothing of what it prints goes through us.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from paceline.errors import InputError
+from paceline.guard.events import End, EndKind
+from paceline.guard.finding import Finding
+from paceline.guard.judge import Judge
+from paceline.guard.processes import end_all
+from paceline.guard.recorder import judge_lives, start_time
+from paceline.guard.session import RUN_FOLDER
+from paceline.guard.stragglers import Notice, Stragglers
+from paceline.guard.worlds import SharedMemory, World
+from paceline.launch.segments import remove_left_segments, segments_now
+
+FINDING_CODE = 90
+LOOK_SECONDS = 0.02
+_PREFIX = "paceline-run-"
+_BOOT = Path(__file__).parent / "boot"
+_PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
+_END_SECONDS = 3.0  # what a launcher may take to end after a signal that we pass on
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to run."""
+
+    notice_seconds: float = 10.0
+    timeout_seconds: float | None = None
+    keep: Callable[[Path, list[World], Finding | None], Path | None] = lambda folder, worlds, finding: None
+    on_notice: Callable[[Notice], None] = lambda notice: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a watched run ended."""
+
+    exit_code: int
+    finding: Finding | None
+    records: Path | None  # where the records were kept
+    num_ranks: int  # ranks that were seen
+    problems: tuple[str, ...]  # why some ranks could not be watched
+    failures: tuple[tuple[int, End], ...]  # ranks that ended badly, if nothing was found
+    lost: tuple[int, ...] = ()  # ranks of which not everything could be recorded
+
+
+def run_watched(command: Sequence[str], options: Options) -> Result:
+    """Run a command to its end, or to a finding."""
+    remove_stale_folders()
+    segments = segments_now()
+    with run_folder() as folder, _Signals() as signals:
+        _prctl(_PR_SET_CHILD_SUBREAPER)
+        process = _start(command, watched_environment(folder))
+        rings = SharedMemory(folder)
+        try:
+            finding = _watch(process, rings, folder, options, signals)
+            code = FINDING_CODE if finding is not None else exit_code(process.wait(), signals)
+            worlds = rings.worlds()
+            end_all([os.getpid()], also=[held for world in worlds for held in world.processes()]) if finding else None
+            return Result(
+                exit_code=code,
+                finding=finding,
+                records=options.keep(folder, worlds, finding),
+                num_ranks=sum(len(world.ranks) for world in worlds),
+                problems=tuple(rings.problems()),
+                failures=_failures(worlds) if finding is None and code else (),
+                lost=tuple(rank for world in worlds for rank in world.lost_ranks()),
+            )
+        finally:
+            _end(process, rings)
+            rings.close()
+            remove_left_segments(segments)
+
+
+def _watch(
+    process: subprocess.Popen[bytes], rings: SharedMemory, folder: Path, options: Options, signals: _Signals
+) -> Finding | None:
+    judge = Judge(rings, folder)
+    stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
+    while process.poll() is None:
+        rings.wait(LOOK_SECONDS)
+        if signals.pass_on(process):
+            return None
+        found = judge.look()
+        if found is not None:
+            return found[1]
+        for world in rings.worlds():
+            for notice in stragglers.look(world):
+                if notice.finding is not None:
+                    return notice.finding
+                options.on_notice(notice)
+    if signals.received is not None:
+        return None
+    found = judge.look_back(failed=process.returncode != 0)
+    return found[1] if found is not None else None
+
+
+def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        # no thread of ours runs yet, so it is safe to run Python between fork and exec
+        return subprocess.Popen(list(command), env=environment, preexec_fn=_die_with_parent)  # noqa: PLW1509
+    except FileNotFoundError:
+        raise InputError(f"there is no program {command[0]!r} here or on the PATH") from None
+    except OSError as error:
+        raise InputError(f"{command[0]!r} cannot be started: {error.strerror}") from None
+
+
+def _end(process: subprocess.Popen[bytes], rings: SharedMemory) -> None:
+    """Leave no process behind: the launcher, ranks that have outlived it, and what they started."""
+    ranks = [held for world in rings.worlds() for held in world.processes()]
+    if process.poll() is None or any(not held.has_ended() for held in ranks):
+        end_all([os.getpid()], also=ranks)
+    process.wait()
+
+
+def watched_environment(folder: Path) -> dict[str, str]:
+    """Return our environment, with the hooks in front of the Python path."""
+    environment = dict(os.environ)
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(_BOOT), before] if before else [str(_BOOT)])
+    environment[RUN_FOLDER] = str(folder)
+    return environment
+
+
+@contextmanager
+def run_folder() -> Iterator[Path]:
+    """Make a folder for the records in memory, private to the user, and remove it in the end."""
+    memory = Path("/dev/shm")
+    parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    try:
+        (folder / "judge").write_text(f"{os.getpid()} {start_time(os.getpid())}")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale_folders() -> None:
+    """Remove what a run has left that was killed."""
+    for path in Path("/dev/shm").glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            is_old = time.time() - path.stat().st_mtime > 60
+            if path.stat().st_uid == os.getuid() and is_old and not judge_lives(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def exit_code(status: int, signals: _Signals) -> int:
+    """Return the code of a command as a shell gives it."""
+    if signals.received is not None:
+        return 128 + signals.received
+    return 128 - status if status < 0 else status
+
+
+def _failures(worlds: Sequence[World]) -> tuple[tuple[int, End], ...]:
+    found = []
+    for world in worlds:
+        for state in world.snapshot(history=0).ranks:
+            if state is not None and state.end is not None and state.end.kind is not EndKind.EXITED:
+                found.append((state.rank, state.end))
+    return tuple(found)
+
+
+def _prctl(option: int, value: int = 1) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _die_with_parent() -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class _Signals:
+    """Signals to us are for the job. The terminal sends Ctrl-C to all of its group; other senders reach only us."""
+
+    _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[int, object] = {}
+        self._passed_on_at: float | None = None
+
+    def __enter__(self) -> _Signals:
+        for number in self._NUMBERS:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:  # nohup stays nohup
+                self._before[number] = before
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+
+    def pass_on(self, process: subprocess.Popen[bytes]) -> bool:
+        """Pass a signal on to the launcher; say whether it has had its time to end."""
+        if self.received is None:
+            return False
+        if self._passed_on_at is None:
+            self._passed_on_at = time.monotonic()
+            from_terminal = self.received in (signal.SIGINT, signal.SIGQUIT) and _is_foreground()
+            if not from_terminal:
+                process.send_signal(self.received)
+        return time.monotonic() - self._passed_on_at > _END_SECONDS
+
+
+def _is_foreground() -> bool:
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False

@@ -1,0 +1,94 @@
+"""Ranks of a script on this machine: `python -m paceline.launch.local N PROGRAM...` for torch, mpiexec for MPI.
+
+Ranks keep our standard input and output. When one fails the others have a moment to say so and are then ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from paceline.errors import InputError
+from paceline.launch.mpiexec import find_mpiexec
+
+_POLL_SECONDS = 0.02
+_GRACE_SECONDS = 3.0
+
+
+def local_command(world_size: int, carrier: str | None, module: str | None, command: Sequence[str]) -> list[str]:
+    """Return the command that starts so many ranks of a script, module or program on this machine."""
+    program = _program(module, command)
+    if (carrier or _carrier_of(module, command)) == "mpi":
+        return [*find_mpiexec().command(world_size, clean_up=True), *program]
+    return [sys.executable, "-m", "paceline.launch.local", str(world_size), *program]
+
+
+def _program(module: str | None, command: Sequence[str]) -> list[str]:
+    if module is not None:
+        return [sys.executable, "-m", module, *command]
+    script = Path(command[0])
+    if script.suffix == ".py" or (script.is_file() and not os.access(script, os.X_OK)):
+        if not script.is_file():
+            raise InputError(f"there is no script {command[0]!r}")
+        return [sys.executable, *command]
+    return list(command)
+
+
+def _carrier_of(module: str | None, command: Sequence[str]) -> str:
+    """See from a script what it uses: mpi4py, if it names it, otherwise torch."""
+    script = Path(command[0]) if module is None else None
+    if script is not None and script.suffix == ".py" and "mpi4py" in script.read_text(errors="replace"):
+        return "mpi"
+    return "torch"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start the ranks, wait for them, and return the code of the first that failed."""
+    world_size, program = int(arguments[0]), list(arguments[1:])
+    with socket.create_server(("127.0.0.1", 0)) as server:  # a port that is free now; the first rank listens on it
+        port = server.getsockname()[1]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world_size)}
+    common |= {"LOCAL_WORLD_SIZE": str(world_size), "GROUP_RANK": "0"}
+    ranks: list[subprocess.Popen[bytes]] = []
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        for rank in range(world_size):
+            own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            ranks.append(subprocess.Popen(program, env={**os.environ, **common, **own}))
+        return _wait(ranks)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    finally:
+        for process in ranks:
+            if process.poll() is None:
+                process.kill()
+        for process in ranks:
+            process.wait()
+
+
+def _wait(ranks: Sequence[subprocess.Popen[bytes]]) -> int:
+    failed_at, code = None, 0
+    while any(process.poll() is None for process in ranks):
+        failed = next((process.returncode for process in ranks if process.returncode), 0)
+        if failed and failed_at is None:
+            failed_at, code = time.monotonic(), failed
+        if failed_at is not None and time.monotonic() > failed_at + _GRACE_SECONDS:
+            break
+        time.sleep(_POLL_SECONDS)
+    code = code or next((process.returncode for process in ranks if process.returncode), 0)
+    return 128 - code if code < 0 else code
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
