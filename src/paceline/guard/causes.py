@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,18 @@ from paceline.guard.events import Call, EndKind, Snapshot
 from paceline.guard.history import Parting, collectives_of, place_of
 from paceline.guard.match import Mismatch, minority
 from paceline.guard.operations import Family
-from paceline.guard.source import relate
-from paceline.guard.wording import call_detail, call_name, member_rank, name_ranks, nth, size_text, tag_text, verb
+from paceline.guard.source import Lines, relate
+from paceline.guard.wording import (
+    call_detail,
+    call_name,
+    member_rank,
+    name_ranks,
+    new_group_text,
+    nth,
+    size_text,
+    tag_text,
+    verb,
+)
 
 Sources = Callable[[str], str | None]
 
@@ -18,6 +29,8 @@ _EVEN_STEPS = (
     "give every rank the same number of steps: paceline.PlanSampler does, or stop all ranks at the smallest count "
     "(all_reduce with MIN before the loop)"
 )
+_PLURALS = {"list of ranks": "lists of ranks"}
+_NAMES_A_RANK = re.compile(r"rank|main|master|leader|process_index", re.IGNORECASE)
 _FIELD_CAUSES = {"root": "root", "reduction": "reduction", "dtype": "dtype", "count": "shape", "communicator": "group"}
 
 
@@ -47,15 +60,18 @@ class _Uneven:
 
 def explain_mismatch(snapshot: Snapshot, mismatch: Mismatch, parting: Parting | None, sources: Sources) -> Explanation:
     """Explain calls that differ at one position."""
+    known = _explain_parting(snapshot, parting, sources)
+    if known is not None:
+        return known
     if mismatch.field == "operation":
-        return _explain_operation(snapshot, mismatch, parting, sources)
+        return _explain_operation(snapshot, mismatch)
     values = _values(snapshot, mismatch)
     where = _place_text(mismatch.calls.values())
     name = _field_words(mismatch)
     at = f"{nth(mismatch.sequence)} collective on {snapshot.groups[mismatch.communicator].name}"
     summary = f"{name_ranks(mismatch.odd_ones)} {verb(mismatch.odd_ones, 'calls', 'call')} {where} with another {name}"
     if len(mismatch.odd_ones) == len(mismatch.calls):
-        summary = f"ranks call {where} with different {name}s"
+        summary = f"ranks call {where} with different {_PLURALS.get(name, f'{name}s')}"
     return Explanation(
         ranks=mismatch.odd_ones,
         summary=f"{summary}: {values} ({at})",
@@ -65,7 +81,7 @@ def explain_mismatch(snapshot: Snapshot, mismatch: Mismatch, parting: Parting | 
 
 
 def _field_words(mismatch: Mismatch) -> str:
-    names = {"count": "size", "dtype": "element type", "communicator": "list of rank"}
+    names = {"count": "size", "dtype": "element type", "communicator": "list of ranks"}
     return names.get(mismatch.field, mismatch.field)
 
 
@@ -89,7 +105,7 @@ def _values(snapshot: Snapshot, mismatch: Mismatch) -> str:
         elif mismatch.field == "reduction":
             text = call.reduction
         elif mismatch.field == "communicator":
-            text = f"one group at {call.site}"
+            text = new_group_text(snapshot, call) or f"a group at {call.site}"
         else:
             text = size_text(call) or "not known"
         groups.setdefault(text, []).append(rank)
@@ -103,15 +119,15 @@ def _place_text(calls: object) -> str:
     return f"{call_name(listed[0])} at {' and '.join(sites[:3])}"
 
 
-def _explain_operation(
-    snapshot: Snapshot, mismatch: Mismatch, parting: Parting | None, sources: Sources
-) -> Explanation:
+def _explain_parting(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> Explanation | None:
+    """Explain ranks that have parted before: the call that does not fit is then only where it shows."""
     uneven = _uneven(snapshot, parting, sources)
     if uneven is not None:
         return _explain_uneven(uneven)
-    conditional = _conditional(snapshot, parting, sources)
-    if conditional is not None:
-        return conditional
+    return _conditional(snapshot, parting, sources)
+
+
+def _explain_operation(snapshot: Snapshot, mismatch: Mismatch) -> Explanation:
     texts = _calls_text(mismatch.calls)
     group = snapshot.groups[mismatch.communicator].name
     order = _is_other_order(snapshot, mismatch)
@@ -165,10 +181,10 @@ def _uneven(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> _U
     for stayed, left in ((ordered[0], ordered[1]), (ordered[1], ordered[0])):
         in_loop, after = parting.calls[stayed[0]], parting.calls[left[0]]
         past = collectives_of(snapshot, left[0], parting.communicator)
-        rounds = _rounds(past, parting.sequence, place_of(in_loop), place_of(after))
-        if rounds == 0 or not _has_left_loop(in_loop, after, sources, past, parting.sequence):
-            continue
         longest = collectives_of(snapshot, stayed[0], parting.communicator)
+        rounds = _rounds(past, parting.sequence, place_of(in_loop), place_of(after))
+        if rounds == 0 or not _has_left_loop(parting, in_loop, after, past, longest, sources):
+            continue
         ends = [at for at, call in longest.items() if at > parting.sequence and place_of(call) == place_of(after)]
         until = min(ends, default=max(longest) + 1)
         more = _rounds(longest, until, place_of(in_loop), place_of(after), before=parting.sequence)
@@ -188,15 +204,18 @@ def _rounds(
     return sum(1 for at, call in past.items() if previous < at < until and place_of(call) == loop)
 
 
-def _has_left_loop(in_loop: Call, after: Call, sources: Sources, past: Mapping[int, Call], at: int) -> bool:
-    file, _, line = in_loop.site.rpartition(":")
-    other_file, _, other_line = after.site.rpartition(":")
-    source = sources(file) if file == other_file else None
-    related = relate(source, int(line), int(other_line)) if source is not None else None
-    if related is not None:
-        return related.loop_line is not None and not related.second_in_loop
-    # Without the source: a rank that comes back to the loop's line at once has not left the loop.
-    return not (at + 1 in past and place_of(past[at + 1]) == place_of(in_loop))
+def _has_left_loop(
+    parting: Parting, in_loop: Call, after: Call, past: Mapping[int, Call], others: Mapping[int, Call], sources: Sources
+) -> bool:
+    """Say whether the second call comes after the loop that the first is in, and not from an `if` within it."""
+    back = any(at > parting.sequence and place_of(call) == place_of(in_loop) for at, call in past.items())
+    met = any(at > parting.sequence and place_of(call) == place_of(after) for at, call in others.items())
+    if back and not met:
+        return False  # it is in the loop again, and the others never make that call
+    related = _relate(in_loop, after, sources)
+    if related is None or related.loop_line is None:
+        return True  # the loop is further out, or there is no source: what the calls say must do
+    return not related.second_in_loop
 
 
 def _explain_uneven(uneven: _Uneven) -> Explanation:
@@ -216,32 +235,43 @@ def _explain_uneven(uneven: _Uneven) -> Explanation:
     )
 
 
+def _relate(first: Call, second: Call, sources: Sources) -> Lines | None:
+    """Relate the lines at which the stacks of two calls part, seen from the outside."""
+    for one, other in zip(
+        reversed((first.site, *first.callers)), reversed((second.site, *second.callers)), strict=False
+    ):
+        if one != other:
+            file, _, line = one.rpartition(":")
+            other_file, _, other_line = other.rpartition(":")
+            source = sources(file) if file == other_file else None
+            return relate(source, int(line), int(other_line)) if source is not None else None
+    return None
+
+
 def _conditional(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> Explanation | None:
     """Explain ranks that parted because a call is under an `if` that only some of them enter."""
     if parting is None:
         return None
-    groups: dict[str, list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     for rank, call in parting.calls.items():
-        groups.setdefault(call.site, []).append(rank)
+        groups.setdefault(place_of(call), []).append(rank)
     if len(groups) != 2:
         return None
-    (first_site, first), (second_site, second) = sorted(groups.items(), key=lambda item: -len(item[1]))
-    file, _, line = first_site.rpartition(":")
-    other_file, _, other_line = second_site.rpartition(":")
-    source = sources(file) if file == other_file else None
-    related = relate(source, int(line), int(other_line)) if source is not None else None
+    first, second = sorted(groups.values(), key=len, reverse=True)
+    one, other = parting.calls[first[0]], parting.calls[second[0]]
+    related = _relate(one, other, sources)
     if related is None:
         return None
     for condition, inside, site in (
-        (related.second_condition, second, second_site),
-        (related.first_condition, first, first_site),
+        (related.second_condition, second, other.site),
+        (related.first_condition, first, one.site),
     ):
         if condition is not None:
             call = parting.calls[inside[0]]
             return Explanation(
-                ranks=tuple(sorted(inside)),
-                summary=f"{name_ranks(inside)} fell out of line: only {verb(inside, 'it makes', 'they make')} the "
-                f"{call_name(call)} at {site}, under `if {condition}`",
+                ranks=tuple(sorted(inside if len(first) == len(second) else second)),
+                summary=f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {call_name(call)} at {site}, "
+                f"under `if {condition}`; from then on its calls meet other calls of the others",
                 cause="rank-conditional-call",
                 advice=f"take the {call_name(call)} at {site} out of the `if {condition}`, so that every rank makes it",
             )
@@ -262,7 +292,7 @@ def explain_gone(
         if state is not None and state.end is not None:
             ends[rank] = state.end
     guilty = tuple(sorted(ends)) or tuple(sorted(missing))
-    needed = _needed_text(snapshot, posters, communicator, at)
+    needed = _needed_text(snapshot, posters, guilty, communicator, at)
     if not ends:
         return Explanation(
             ranks=guilty, summary=f"{name_ranks(guilty)} gave the communicator up; {needed}", cause="early-exit",
@@ -276,9 +306,10 @@ def explain_gone(
         cause = first.cause or "killed"
         advice = "see who sent the signal: the system's log, the batch system, another program"
     else:
-        uneven = _fewer_steps(snapshot, guilty, posters, communicator, at)
-        if uneven is not None:
-            return uneven
+        known = _fewer_steps(snapshot, guilty, posters, communicator, at)
+        known = known or _only_some(snapshot, guilty, posters, communicator, at, sources)
+        if known is not None:
+            return known
         cause, advice = "early-exit", "let every rank make the same calls before it ends"
     advice = {
         "out-of-memory": "lower what a rank holds at one time (batch size, workers, caches), or give it more memory",
@@ -291,7 +322,7 @@ def explain_gone(
     return Explanation(ranks=guilty, summary=f"{said}; {needed}", cause=cause, advice=advice)
 
 
-def _needed_text(snapshot: Snapshot, posters: Sequence[int], communicator: str, at: int) -> str:
+def _needed_text(snapshot: Snapshot, posters: Sequence[int], missing: Sequence[int], communicator: str, at: int) -> str:
     if not posters:
         return "the other ranks were ended because of it"
     state = snapshot.state(posters[0])
@@ -301,7 +332,7 @@ def _needed_text(snapshot: Snapshot, posters: Sequence[int], communicator: str, 
         waiting = next((waiting for waiting in state.threads if waiting is not None), None)
         call = waiting.call if waiting is not None else None
     where = f" in {call_name(call)} at {call.site}" if call is not None else ""
-    return f"{name_ranks(posters)} {verb(posters, 'waits', 'wait')} for it{where}"
+    return f"{name_ranks(posters)} {verb(posters, 'waits', 'wait')} for {verb(missing, 'it', 'them')}{where}"
 
 
 def _fewer_steps(
@@ -328,6 +359,33 @@ def _fewer_steps(
         cause="uneven-steps",
         advice=_EVEN_STEPS,
     )
+
+
+def _only_some(
+    snapshot: Snapshot, guilty: tuple[int, ...], posters: Sequence[int], communicator: str, at: int, sources: Sources
+) -> Explanation | None:
+    """Explain a call that only a minority makes, while the others come to their end without it."""
+    call = collectives_of(snapshot, posters[0], communicator).get(at) if posters and communicator else None
+    condition = _condition_of(call, sources) if call is not None else None
+    by_rank = condition is not None and _NAMES_A_RANK.search(condition) is not None
+    if call is None or (len(posters) >= len(guilty) and not by_rank):
+        return None
+    odd = posters if len(posters) < len(guilty) else guilty
+    under = f", under `if {condition}`" if condition else ""
+    return Explanation(
+        ranks=tuple(sorted(odd)),
+        summary=f"only {name_ranks(posters)} {verb(posters, 'makes', 'make')} the {call_name(call)} at {call.site}"
+        f"{under}; {name_ranks(guilty)} ended without it",
+        cause="rank-conditional-call",
+        advice=f"let every rank make the {call_name(call)} at {call.site}, or none",
+    )
+
+
+def _condition_of(call: Call, sources: Sources) -> str | None:
+    file, _, line = call.site.rpartition(":")
+    source = sources(file)
+    related = relate(source, int(line), 0) if source is not None else None
+    return related.first_condition if related is not None else None
 
 
 # ranks that can never move

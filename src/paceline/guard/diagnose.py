@@ -7,14 +7,14 @@ rank that others need and that has gone (R3), ranks that can never move (R2).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from paceline.guard.causes import explain_gone, explain_mismatch, explain_stuck
-from paceline.guard.events import Call, EndKind, RankState, Snapshot, Waiting
+from paceline.guard.events import Call, EndKind, RankState, Snapshot, Waiting, fits
 from paceline.guard.finding import Divergence, Finding, RankGroup
 from paceline.guard.history import Parting, find_parting
 from paceline.guard.layout import ANY, NOBODY, NOTHING, STOP_ARGUMENT
-from paceline.guard.match import Misfit, Mismatch, find_misfit, find_mismatch, mismatch_at
+from paceline.guard.match import Misfit, Mismatch, calls_at, find_misfit, find_mismatch, mismatch_at, received_half
 from paceline.guard.operations import Family
 from paceline.guard.progress import in_flight, stuck_ranks
 from paceline.guard.wording import call_detail, call_name, member_rank, name_ranks, size_text, tag_text
@@ -55,6 +55,7 @@ def find_stuck(snapshot: Snapshot, *, cautious: bool, sources: Sources = no_sour
 def find_argument(snapshot: Snapshot) -> Finding | None:
     """Find ranks that named a peer, root or tag that does not exist, and stopped or died of it."""
     guilty: dict[int, tuple[Call, str]] = {}
+    died = stopped = False
     for state in snapshot.ranks:
         if state is None:
             continue
@@ -63,10 +64,14 @@ def find_argument(snapshot: Snapshot) -> Finding | None:
             call = state.stop.call
         elif state.end is not None and state.end.failed_call is not None:
             call = next((item for item in state.history if item.number == state.end.failed_call), None)
+            died = True
+        elif state.history and state.history[-1].failed:
+            call = state.history[-1]  # it may still be caught, but if another rank died of it, it is as wrong here
+        stopped = stopped or state.stop is not None
         name = wrong_argument(snapshot, call) if call is not None else None
         if call is not None and name is not None:
             guilty[state.rank] = call, name
-    if not guilty:
+    if not guilty or not (died or stopped):
         return None
     call, name = next(iter(guilty.values()))
     size = len(snapshot.groups[call.communicator].ranks)
@@ -200,9 +205,12 @@ def _of_gone(
 ) -> Finding:
     parting = find_parting(snapshot, communicator, at)
     explained = explain_gone(snapshot, missing, posters, communicator, at, parting, sources)
+    posted = calls_at(snapshot, communicator, at) if communicator else {}
+    posted = {rank: call for rank, call in posted.items() if rank in posters}
     return Finding(
         kind="peer-gone", field=None, ranks=explained.ranks, summary=explained.summary, cause=explained.cause,
-        advice=explained.advice, groups=rank_groups(snapshot), divergence=_divergence(snapshot, parting),
+        advice=explained.advice, groups=rank_groups(snapshot, posted),
+        divergence=_divergence(snapshot, parting),
     )  # fmt: skip
 
 
@@ -238,6 +246,9 @@ def _failed_by_itself(state: RankState) -> bool:
 
 
 def _of_stuck(snapshot: Snapshot, stuck: frozenset[int], sources: Sources) -> Finding:
+    message = _wrong_message(snapshot, stuck)
+    if message is not None:
+        return message
     gone = _gone_that_are_needed(snapshot, stuck)
     if gone:
         explained = explain_gone(snapshot, gone, sorted(stuck), "", 0, None, sources)
@@ -245,9 +256,6 @@ def _of_stuck(snapshot: Snapshot, stuck: frozenset[int], sources: Sources) -> Fi
             kind="peer-gone", field=None, ranks=explained.ranks, summary=explained.summary, cause=explained.cause,
             advice=explained.advice, groups=rank_groups(snapshot),
         )  # fmt: skip
-    message = _wrong_message(snapshot, stuck)
-    if message is not None:
-        return message
     communicator, sequence = _latest_position(snapshot, stuck)
     parting = find_parting(snapshot, communicator, sequence) if communicator else None
     explained = explain_stuck(snapshot, stuck, parting, sources)
@@ -295,53 +303,86 @@ def _partners(snapshot: Snapshot, state: RankState, call: Call) -> set[int]:
 
 
 def _wrong_message(snapshot: Snapshot, stuck: frozenset[int]) -> Finding | None:
-    """Find a receive that waits for a message, while one lies there with another tag or from another source."""
+    """Find a receive that waits for a message, while one lies there that no receive of the rank wants."""
     for rank in sorted(stuck):
         state = snapshot.state(rank)
         assert state is not None
-        for waiting in state.threads:
-            for call in _calls_waited_for(waiting) if waiting is not None else ():
-                if call.facts.family in (Family.RECEIVE, Family.PROBE):
-                    found = _lying_there(snapshot, state, call)
-                    if found is not None:
-                        return found
+        receives = [
+            call
+            for waiting in state.threads
+            for call in (_calls_waited_for(waiting) if waiting is not None else ())
+            if call.facts.family in (Family.RECEIVE, Family.PROBE, Family.EXCHANGE)
+        ]
+        lying = [lie for lie in _lying_there(snapshot, state) if not any(_takes(lie, call) for call in receives)]
+        for call in receives:
+            if lying and not any(_takes(lie, call) for lie in _lying_there(snapshot, state)):
+                return _of_lying(snapshot, state, call, min(lying, key=lambda lie: _distance(lie, call)))
     return None
 
 
-def _lying_there(snapshot: Snapshot, state: RankState, call: Call) -> Finding | None:
-    group = snapshot.groups[call.communicator]
-    me = group.ranks.index(state.rank)
-    for member, sender in enumerate(group.ranks):
-        other = snapshot.state(sender)
-        if other is None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lying:
+    """A message that was sent to a rank and has not been received."""
+
+    communicator: str
+    member: int  # the sender's number there
+    sender: int
+    tag: int
+
+
+def _lying_there(snapshot: Snapshot, state: RankState) -> list[_Lying]:
+    found = []
+    for name, group in snapshot.groups.items():
+        if state.rank not in group.ranks:
             continue
-        tags = sorted(in_flight(other, state, call.communicator, me, member))
-        if not tags:
-            continue
-        name = "tag" if member == call.root or call.root == ANY else "source"
-        send = next(
-            (
-                past
-                for past in reversed(other.history)
-                if past.facts.family in (Family.SEND, Family.EXCHANGE)
-                and past.communicator == call.communicator
-                and past.root == me
-                and past.tag in tags
-            ),
-            None,
-        )
-        at = f" at {send.site}" if send is not None else ""
-        summary = (
-            f"rank {state.rank} waits in {call_name(call)} at {call.site} for a message from "
-            f"{member_rank(snapshot, call, call.root)} with {tag_text(call.tag)}, which nobody sends; "
-            f"rank {sender} has sent it one with {tag_text(tags[0])}{at}"
-        )
-        advice = f"make the {name} of the receive at {call.site} and of the send{at or ''} the same"
-        calls = {state.rank: call} | ({sender: send} if send is not None else {})
-        return Finding(
-            kind="message", field=name, ranks=tuple(sorted({state.rank, sender})), summary=summary,
-            cause=f"wrong-{name}", advice=advice, groups=rank_groups(snapshot, calls),
-        )  # fmt: skip
+        me = group.ranks.index(state.rank)
+        for member, sender in enumerate(group.ranks):
+            other = snapshot.state(sender)
+            if other is not None:
+                tags = sorted(in_flight(other, state, name, me, member))
+                found += [_Lying(communicator=name, member=member, sender=sender, tag=tag) for tag in tags]
+    return found
+
+
+def _takes(lying: _Lying, call: Call) -> bool:
+    source, tag = received_half(call)[:2]
+    return lying.communicator == call.communicator and fits(source, lying.member) and fits(tag, lying.tag)
+
+
+def _distance(lying: _Lying, call: Call) -> tuple[bool, bool, bool]:
+    """Say how little a message differs from what a receive wants."""
+    source, tag = received_half(call)[:2]
+    return lying.communicator != call.communicator, not fits(source, lying.member), not fits(tag, lying.tag)
+
+
+def _of_lying(snapshot: Snapshot, state: RankState, call: Call, lying: _Lying) -> Finding:
+    other_group, other_source, _ = _distance(lying, call)
+    name = "communicator" if other_group else "source" if other_source else "tag"
+    send = _send_of(snapshot, lying, state.rank)
+    at = f" at {send.site}" if send is not None else ""
+    source, tag = received_half(call)[:2]
+    on = f" on {snapshot.groups[lying.communicator].name}" if other_group else ""
+    summary = (
+        f"rank {state.rank} waits in {call_name(call)} at {call.site} for a message from "
+        f"{member_rank(snapshot, call, source)} with {tag_text(tag)}, which nobody sends; "
+        f"rank {lying.sender} has sent it one with {tag_text(lying.tag)}{on}{at}"
+    )
+    calls = {state.rank: call} | ({lying.sender: send} if send is not None else {})
+    return Finding(
+        kind="message", field=name, ranks=tuple(sorted({state.rank, lying.sender})), summary=summary,
+        cause=f"wrong-{name}", advice=f"make the {name} of the receive at {call.site} and of the send{at} the same",
+        groups=rank_groups(snapshot, calls),
+    )  # fmt: skip
+
+
+def _send_of(snapshot: Snapshot, lying: _Lying, receiver: int) -> Call | None:
+    """Return the call that sent a message, if it is remembered."""
+    sender = snapshot.state(lying.sender)
+    me = snapshot.groups[lying.communicator].ranks.index(receiver)
+    for past in reversed(sender.history if sender is not None else ()):
+        sends = past.facts.family in (Family.SEND, Family.EXCHANGE)
+        if sends and past.communicator == lying.communicator and past.root == me and past.tag == lying.tag:
+            return past
     return None
 
 

@@ -142,6 +142,7 @@ class Snapshot:
 
     ranks: Sequence[RankState | None]
     groups: Mapping[str, Group]
+    new_groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # what a new group's number stands for
 
     def state(self, rank: int) -> RankState | None:
         """Return what is known of a rank."""

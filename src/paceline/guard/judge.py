@@ -24,7 +24,7 @@ from paceline.guard.worlds import Rings, World
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
-_GATHER_SECONDS = 0.1  # how long to wait for ranks that are on their way, to see who is in the minority
+_GATHER_SECONDS = 0.2  # how long to wait for ranks that are on their way, to see who is in the minority
 _CPU_SECONDS = 0.03  # what a rank must have had of the processor in that time, unless it sleeps
 
 Sources = Callable[[str], str | None]
@@ -41,7 +41,7 @@ class _Memory:
     staying_since: float = 0.0
     cpu_then: dict[int, float] = field(default_factory=dict)
     ended: frozenset[int] = frozenset()
-    mismatch_since: float | None = None  # when a mismatch was first seen
+    held_since: float | None = None  # when a finding was first made that is held back for a moment
 
 
 class Judge:
@@ -88,18 +88,20 @@ class Judge:
         stopped = [rank for rank, mark in marks.items() if mark[STOPPED]]
         ended = frozenset(rank for rank, mark in marks.items() if mark[-1])
         finding = None
-        if stopped or (ended != memory.ended and changed):
+        if stopped or memory.held_since is not None or (ended != memory.ended and changed):
             finding = self._certain(world)
-            if finding is not None and self._majority_may_change(world, memory, finding):
-                return None
             if finding is None:
                 for rank in stopped:
                     world.let_go_on(rank)
         elif changed:
             finding = self._swept(world) or self._gone(world, marks)
         memory.ended = ended
-        if finding is None and marks != memory.judged:
-            finding = self._stuck(world, memory, marks)
+        if finding is not None and self._others_are_coming(memory, finding):
+            return None
+        if finding is None:
+            memory.held_since = None
+            if marks != memory.judged:
+                finding = self._stuck(world, memory, marks)
         return finding
 
     def _certain(self, world: World) -> Finding | None:
@@ -107,16 +109,15 @@ class Judge:
         finding = find_certain(snapshot, self.source_of)
         return self._timed(snapshot, finding) if finding is not None else None
 
-    def _majority_may_change(self, world: World, memory: _Memory, finding: Finding) -> bool:
-        """Give members that are on their way a moment to arrive, if it is not clear yet who is the odd one out."""
-        if (
-            finding.kind != "mismatch"
-            or time.monotonic() - (memory.mismatch_since or time.monotonic()) > _GATHER_SECONDS
-        ):
+    def _others_are_coming(self, memory: _Memory, finding: Finding) -> bool:
+        """Give ranks that are on their way a moment: who is the odd one out may only then be clear."""
+        memory.held_since = memory.held_since or time.monotonic()
+        if time.monotonic() - memory.held_since > _GATHER_SECONDS:
             return False
-        memory.mismatch_since = memory.mismatch_since or time.monotonic()
-        there = sum(len(group.ranks) for group in finding.groups if group.sequence is not None)
         coming = sum(len(group.ranks) for group in finding.groups if group.state == "running" and group.call is None)
+        if finding.kind != "mismatch":
+            return coming > 0
+        there = sum(len(group.ranks) for group in finding.groups if group.sequence is not None)
         return coming > 0 and there - len(finding.ranks) <= len(finding.ranks) + coming
 
     def _swept(self, world: World) -> Finding | None:

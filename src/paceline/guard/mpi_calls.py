@@ -444,6 +444,9 @@ def _receive(base: type, name: str, watch: _Watch) -> Any:
             value = function(self, *first, source, tag, status)
         except BaseException as error:
             SESSION.note_failure(error, number)
+            if takes and status is not None and status.Get_source() >= 0 and status.Get_tag() >= 0:
+                peer, wanted = status.Get_source(), status.Get_tag()
+                nth = recorder.next_receive(comm, peer, wanted)
             if nth:
                 recorder.check_received(number, comm, peer, wanted, nth, size)
             raise

@@ -100,6 +100,7 @@ class Recorder:
         self._text_end = 0
         self._site_counts = [0]  # by number of the site
         self._num_communicators = 0
+        self._names: dict[str, int] = {}
         self.communicators: dict[str, Communicator] = {}
         self.pid = os.getpid()
         words = self._words
@@ -143,6 +144,8 @@ class Recorder:
             self.lose(layout.LOST_COMMUNICATORS)
             return None
         index, self._num_communicators = self._num_communicators, self._num_communicators + 1
+        times = self._names[name] = self._names.get(name, 0) + 1
+        name = name if times == 1 else f"{name} {times}"
         made = Communicator(index=index, identity=identity, name=name, member=member, ranks=tuple(ranks))
         if len(made.ranks) > 1:
             made.board = Board(self.folder / f"board.{self._world_name}.{identity}", member, len(made.ranks))

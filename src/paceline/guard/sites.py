@@ -26,6 +26,19 @@ def _library_folders() -> tuple[str, ...]:
     return tuple(sorted(f"{folder}{os.sep}" for folder in folders if folder))
 
 
+def is_library(name: str, folders: tuple[str, ...]) -> bool:
+    """Say whether a file is not the user's own: installed, of Python itself, compiled, or of no file at all.
+
+    >>> is_library("src/mpi4py/MPI.src/Comm.pyx", ()), is_library("/home/me/train.py", ())
+    (True, False)
+    """
+    if name.startswith("<"):
+        return not name.startswith(("<string>", "<stdin>", "<ipython"))
+    if name.endswith((".pyx", ".pxi", ".pxd")) or "/site-packages/" in name or "/dist-packages/" in name:
+        return True
+    return os.path.abspath(name).startswith(folders)
+
+
 class Sites:
     """Numbers call sites and tells `describe` about each new one: number, and frames from the inside out."""
 
@@ -68,9 +81,7 @@ class Sites:
         return self._learn(code) if found is None else found
 
     def _learn(self, code: CodeType) -> bool:
-        name = code.co_filename
-        library = name.startswith("<") and not name.startswith(("<string>", "<stdin>", "<ipython"))
-        library = library or os.path.abspath(name).startswith(self._folders)
+        library = is_library(code.co_filename, self._folders)
         self._is_library[code] = library  # keeps the code object, and so its id
         self._by_id[id(code)] = library
         return library
@@ -106,27 +117,27 @@ class Sites:
 
 
 def frames_of(exception: BaseException) -> list[tuple[str, int, str]]:
-    """Return where an exception was raised, from the inside out, the user's own frames first if there are any."""
-    folders = _library_folders()
+    """Return where an exception was raised, from the inside out, the user's own frames if there are any."""
     frames = []
     trace = exception.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        frames.append((os.path.abspath(code.co_filename), trace.tb_lineno, code.co_name))
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
         trace = trace.tb_next
-    frames.reverse()
-    own = [frame for frame in frames if not frame[0].startswith(folders) and "<frozen" not in frame[0]]
-    return (own or frames)[:_MAX_FRAMES]
+    return _own(frames[::-1])
 
 
 def current_frames() -> list[tuple[str, int, str]]:
     """Return the user's frames of the caller, from the inside out."""
-    folders = _library_folders()
     frames = []
     here: FrameType | None = sys._getframe(1)
     while here is not None:
-        code = here.f_code
-        frames.append((os.path.abspath(code.co_filename), here.f_lineno, code.co_name))
+        frames.append((here.f_code.co_filename, here.f_lineno, here.f_code.co_name))
         here = here.f_back
-    own = [frame for frame in frames if not frame[0].startswith(folders) and "<frozen" not in frame[0]]
-    return (own or frames)[:_MAX_FRAMES]
+    return _own(frames)
+
+
+def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+    folders = _library_folders()
+    own = [frame for frame in frames if not is_library(frame[0], folders)]
+    return [(os.path.abspath(name), line, function) for name, line, function in (own or frames)[:_MAX_FRAMES]]

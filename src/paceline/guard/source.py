@@ -57,6 +57,6 @@ def _around(node: ast.AST, line: int) -> Iterator[ast.AST]:
 
 def _condition(around: list[ast.AST], other: list[ast.AST]) -> str | None:
     for node in reversed(around):
-        if isinstance(node, ast.If) and node not in other:
-            return ast.unparse(node.test)
+        if isinstance(node, ast.If) and node not in other and "__name__" not in (test := ast.unparse(node.test)):
+            return test
     return None

@@ -11,23 +11,25 @@ from pathlib import Path
 
 from paceline.guard.finding import Finding
 from paceline.guard.judge import Judge
+from paceline.guard.processes import end_all
 from paceline.guard.recorder import start_time
 from paceline.guard.run import LOOK_SECONDS, Options
 from paceline.guard.stragglers import Stragglers
 from paceline.guard.worlds import SharedMemory
+from paceline.launch.segments import remove_left_segments, segments_now
 
 _JOIN_SECONDS = 30.0  # how long to wait for the first rank, once the one that started us has gone
 
 
 def watch_ranks(folder: Path, starter: int, options: Options) -> tuple[Finding, Path | None] | None:
     """Judge until the ranks have gone, or a finding is certain; then kill them. Remove the folder in the end."""
+    segments = segments_now()
     with _rings(folder) as rings:
         finding = _watch(rings, folder, starter, options)
         if finding is None:
             return None
-        for world in rings.worlds():
-            for process in world.processes():
-                process.kill()
+        end_all([], also=[process for world in rings.worlds() for process in world.processes()])
+        remove_left_segments(segments)
         return finding, options.keep(folder, rings.worlds(), finding)
 
 

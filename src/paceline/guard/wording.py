@@ -71,6 +71,12 @@ def size_text(call: Call) -> str:
     return f"{count} x {unit}" if count >= 0 else unit
 
 
+def new_group_text(snapshot: Snapshot, call: Call) -> str:
+    """Say which ranks a new group is to have."""
+    ranks = snapshot.new_groups.get(call.num_bytes)
+    return f"of {name_ranks(ranks)}" if ranks is not None else ""
+
+
 def call_detail(snapshot: Snapshot, call: Call) -> str:
     """Say what a call asks for: peer and tag, root, reduction, size."""
     parts = []
@@ -88,6 +94,8 @@ def call_detail(snapshot: Snapshot, call: Call) -> str:
     if call.reduction not in ("none", "unknown"):
         parts.append(call.reduction)
     size = size_text(call)
-    if size and not call.operation.endswith("new_group"):
+    if call.operation.endswith("new_group"):
+        parts.append(new_group_text(snapshot, call))
+    elif size:
         parts.append(size)
     return ", ".join(parts)

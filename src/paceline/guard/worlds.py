@@ -113,7 +113,13 @@ class World:
         states: list[RankState | None] = [None] * self.world_size
         for rank, held in self.ranks.items():
             states[rank] = self._state(rank, held, history, rank in moving)
-        return Snapshot(ranks=states, groups=groups)
+        new_groups = {
+            int(text["group"]): tuple(text["ranks"])
+            for held in self.ranks.values()
+            for text in held.reader.texts
+            if "group" in text
+        }
+        return Snapshot(ranks=states, groups=groups, new_groups=new_groups)
 
     def _state(self, rank: int, held: Rank, history: int, moves: bool) -> RankState:
         reader = held.reader
