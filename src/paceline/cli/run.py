@@ -44,6 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from paceline.guard.records import keep_records
     from paceline.guard.run import Options, run_watched
     from paceline.report.finding import failures_as_text, finding_as_text, notice_as_text, run_as_json
+    from paceline.report.text import ranks_text
 
     command = _command(options)
     out = Path(options.out) if options.out else None
@@ -63,9 +64,9 @@ def run(options: argparse.Namespace) -> int:
         (result.records / "diagnosis.json").write_text(json.dumps(outcome, indent=2) + "\n")
     for problem in result.problems:
         _say(f"paceline: not everything was watched: {problem}")
-    if result.lost:
-        _say(f"paceline: too much to record on ranks {list(result.lost)}: some messages were not judged")
     if result.finding is not None:
+        if result.lost:
+            _say(f"paceline: {ranks_text(result.lost)}: too much to record, not all messages could be judged")
         _say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
     elif result.exit_code and result.num_ranks:
         _say(failures_as_text(result.exit_code, result.failures))

@@ -12,6 +12,7 @@ from typing import Any
 
 from paceline.guard.process_end import watch_process
 from paceline.guard.session import SESSION
+from paceline.guard.threads import watch_threads
 
 
 def _watch_mpi(module: ModuleType) -> None:
@@ -52,6 +53,7 @@ def arrive(folder: Path) -> None:
         return
     SESSION.open(folder)
     watch_process()
+    watch_threads()
     sys.meta_path.insert(0, _Finder())
     for name, watch in _WATCHERS.items():
         if name in sys.modules:

@@ -29,6 +29,8 @@ def no_sources(path: str) -> str | None:
 
 def find_certain(snapshot: Snapshot, sources: Sources = no_sources) -> Finding | None:
     """Return what is wrong whatever happens next: R0, R1 and R3 for collectives."""
+    if _was_aborted(snapshot):
+        return None
     return (
         find_argument(snapshot)
         or _of_misfit(snapshot, find_misfit(snapshot))
@@ -40,12 +42,19 @@ def find_certain(snapshot: Snapshot, sources: Sources = no_sources) -> Finding |
 def find_stuck(snapshot: Snapshot, *, cautious: bool, sources: Sources = no_sources) -> Finding | None:
     """Return a finding about ranks that can never move. The snapshot must be a true state of the job."""
     stuck = stuck_ranks(snapshot, cautious=cautious)
-    if not stuck:
+    if not stuck or _was_aborted(snapshot):
         return None
     return (
         _of_mismatch(snapshot, find_mismatch(snapshot), sources)
         or find_gone(snapshot, sources)
         or _of_stuck(snapshot, stuck, sources)
+    )
+
+
+def _was_aborted(snapshot: Snapshot) -> bool:
+    """Say whether the script itself has called Abort: then everybody has been told, and the launcher ends the job."""
+    return any(
+        state is not None and state.end is not None and state.end.kind is EndKind.ABORTED for state in snapshot.ranks
     )
 
 
@@ -216,6 +225,8 @@ def _of_gone(
 
 def find_first_failure(snapshot: Snapshot) -> Finding | None:
     """After the job has ended: find ranks that failed by themselves, while others were ended because of it."""
+    if _was_aborted(snapshot):
+        return None
     states = [state for state in snapshot.ranks if state is not None and state.end is not None]
     own = [state for state in states if _failed_by_itself(state)]
     if not own or len(own) == len(snapshot.ranks):

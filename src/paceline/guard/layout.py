@@ -46,13 +46,13 @@ NUM_SLOTS = 4096
 RECORDS_AT = WAITED_AT + WAITED_BYTES
 LEFT_OFFSET, FLAGS_OFFSET = 16, 76
 
-MAX_REQUESTS = 512  # outstanding at one time; number 0 is kept for "not listed"
+MAX_REQUESTS = 1024  # outstanding at one time; number 0 is kept for "not listed"
 REQUESTS_AT = RECORDS_AT + NUM_SLOTS * RECORD_BYTES
 
 # a channel: communicator, direction, peer, tag, count of messages
 CHANNEL = struct.Struct("<HHiiIQQ")
 CHANNEL_BYTES = 32
-MAX_CHANNELS = 2048
+MAX_CHANNELS = 4096
 CHANNELS_AT = REQUESTS_AT + MAX_REQUESTS * RECORD_BYTES
 CHANNEL_COUNT_OFFSET = 16
 

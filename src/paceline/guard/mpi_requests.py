@@ -77,7 +77,7 @@ class Requests:
         return watched
 
 
-def watch_requests(mpi: Any, watch: Any) -> Requests:
+def watch_requests(mpi: Any) -> Requests:
     """Derive watched requests and put them into mpi4py's module."""
     kinds = {}
     for name in ("Request", "Prequest"):

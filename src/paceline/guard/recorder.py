@@ -6,6 +6,7 @@ who is wrong: a rank that sees a call that does not fit stops before it and wait
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import mmap
@@ -14,7 +15,9 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -169,26 +172,56 @@ class Recorder:
         word = self._threads.get(_thread_id())
         return self._add_thread() if word is None else word
 
-    def _add_thread(self) -> int:
-        used = set(self._threads.values())
+    def _free_slot(self) -> int | None:
         for slot in range(layout.MAX_THREADS):
             word = layout.THREADS_AT + slot * layout.THREAD_WORDS
-            if word not in used:
-                break
-        else:
-            self.lose(layout.LOST_THREADS)
+            if not self._words[word + 1]:
+                return word
+        self.lose(layout.LOST_THREADS)
+        return None
+
+    def _add_thread(self) -> int:
+        word = self._free_slot()
+        if word is None:
             return layout.THREADS_AT + (layout.MAX_THREADS - 1) * layout.THREAD_WORDS
+        return self.take_thread(word)
+
+    def take_thread(self, word: int | None) -> int:
+        """Take a slot for this thread, until it ends."""
+        if word is None:
+            return self._add_thread()
         identifier = _thread_id()
         self._threads[identifier] = word
         self._words[word + 1] = threading.get_native_id()
         if threading.current_thread() is not threading.main_thread():
-
-            def free(words: Any = self._words, threads: Any = self._threads) -> None:
-                words[word] = words[word + 1] = 0
-                threads.pop(identifier, None)
-
-            self._thread_local.end = _ThreadEnd(free)
+            self._thread_local.end = _ThreadEnd(functools.partial(self._free_thread, word, identifier))
         return word
+
+    def _free_thread(self, word: int, identifier: int) -> None:
+        self._words[word] = self._words[word + 1] = 0
+        self._threads.pop(identifier, None)
+
+    def reserve_thread(self, thread: threading.Thread) -> int | None:
+        """Count a thread that is about to begin as one that may communicate."""
+        word = self._free_slot()
+        if word is not None:
+            self._words[word + 1] = 1
+            if thread.ident is not None:  # it runs already, and nothing will tell us when it ends
+                weakref.finalize(thread, self._free_thread, word, thread.ident)
+                self._threads[thread.ident] = word
+        return word
+
+    @contextmanager
+    def running_thread(self) -> Iterator[None]:
+        """Count this thread as one that may communicate while it does something for the user."""
+        known = _thread_id() in self._threads
+        word = self._thread()
+        try:
+            yield
+        finally:
+            if not known:
+                self._thread_local.end = None
+                self._free_thread(word, _thread_id())
 
     def begin(
         self,

@@ -19,7 +19,8 @@ _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _CARRIERS = ("torch", "mpi4py", "numpy")
 
 
-def _library_folders() -> tuple[str, ...]:
+def library_folders() -> tuple[str, ...]:
+    """Return the folders whose files are not the user's own."""
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
     folders |= {*site_packages.getsitepackages(), site_packages.getusersitepackages(), _OWN_FOLDER}
     folders |= {os.path.realpath(folder) for folder in folders if folder}
@@ -44,7 +45,7 @@ class Sites:
 
     def __init__(self, describe: Callable[[int, list[tuple[str, int, str]]], None]) -> None:
         self._describe = describe
-        self._folders = _library_folders()
+        self._folders = library_folders()
         self._numbers: dict[tuple[int, int, int, int], int] = {}
         self._known: dict[tuple[int, int, int, int], int] = {}  # those whose innermost frame is the user's
         self._is_library: dict[CodeType, bool] = {}
@@ -138,6 +139,6 @@ def current_frames() -> list[tuple[str, int, str]]:
 
 
 def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
-    folders = _library_folders()
+    folders = library_folders()
     own = [frame for frame in frames if not is_library(frame[0], folders)]
     return [(os.path.abspath(name), line, function) for name, line, function in (own or frames)[:_MAX_FRAMES]]

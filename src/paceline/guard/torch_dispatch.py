@@ -14,7 +14,7 @@ from paceline.guard import layout
 from paceline.guard.layout import NOTHING
 from paceline.guard.operations import BY_NAME, UNKNOWN_REDUCTION
 from paceline.guard.session import SESSION
-from paceline.guard.torch_calls import UNKNOWN, WATCH, Size, TorchWatch
+from paceline.guard.torch_watch import UNKNOWN, WATCH, Size, TorchWatch
 
 # operator -> (name, where its tensors are, where its group is, where its root is, whether sizes must be equal)
 _OPERATORS: dict[str, tuple[str, int, int, int | None, bool]] = {

@@ -1,0 +1,160 @@
+"""Watches the collectives of mpi4py: what must be equal on all members, and the calls themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from paceline.guard import layout
+from paceline.guard.layout import NOTHING
+from paceline.guard.mpi_buffers import UNKNOWN, Size
+from paceline.guard.mpi_requests import Posted
+from paceline.guard.mpi_watch import MpiWatch, named_like
+from paceline.guard.operations import BY_NAME
+from paceline.guard.recorder import Communicator
+from paceline.guard.session import SESSION
+
+Facts = Callable[..., tuple[int, int, Size]]  # (communicator, *args) -> root, reduction, size
+
+
+def watched_collectives(base: Any, watch: MpiWatch) -> dict[str, Any]:
+    """Return the watched forms of a class's collectives: blocking, started, persistent."""
+    members = {}
+    for name, facts in _collectives(watch).items():
+        members[name] = _collective(getattr(base, name), BY_NAME[name].code, facts)
+        for later in (f"I{name.lower()}", f"{name}_init"):
+            if name[0].isupper() and hasattr(base, later):
+                members[later] = _posted_collective(getattr(base, later), BY_NAME[later].code, facts, watch)
+    return members
+
+
+def _collectives(watch: MpiWatch) -> dict[str, Facts]:
+    size, dtype_only, reduction = watch.buffers.size, watch.buffers.dtype_only, watch.reduction
+    in_place, plus = watch.mpi.IN_PLACE, watch.mpi.SUM
+
+    def nothing(comm: Communicator, *args: Any, **named: Any) -> tuple[int, int, Size]:
+        return NOTHING, 0, UNKNOWN
+
+    def reduced(comm: Communicator, sendbuf: Any, recvbuf: Any, op: Any = plus, **_: Any) -> tuple[int, int, Size]:
+        return NOTHING, reduction(op), size(recvbuf if sendbuf is in_place else sendbuf)
+
+    def reduced_to(
+        comm: Communicator, sendbuf: Any, recvbuf: Any, op: Any = plus, root: int = 0, **_: Any
+    ) -> tuple[int, int, Size]:
+        return root, reduction(op), size(recvbuf if sendbuf is in_place else sendbuf)
+
+    def from_root(comm: Communicator, buf: Any, root: int = 0, **_: Any) -> tuple[int, int, Size]:
+        return root, 0, size(buf)
+
+    def gathered(comm: Communicator, sendbuf: Any, recvbuf: Any, root: int = 0, **_: Any) -> tuple[int, int, Size]:
+        return root, 0, _share(size(recvbuf), comm) if sendbuf is in_place else size(sendbuf)
+
+    def all_gathered(comm: Communicator, sendbuf: Any, recvbuf: Any, **_: Any) -> tuple[int, int, Size]:
+        return NOTHING, 0, _share(size(recvbuf), comm) if sendbuf is in_place else size(sendbuf)
+
+    def scattered(comm: Communicator, sendbuf: Any, recvbuf: Any, root: int = 0, **_: Any) -> tuple[int, int, Size]:
+        at_root = comm.member == root
+        return root, 0, _share(size(sendbuf), comm) if at_root else size(recvbuf)
+
+    def exchanged(comm: Communicator, sendbuf: Any, recvbuf: Any, **_: Any) -> tuple[int, int, Size]:
+        return NOTHING, 0, size(recvbuf if sendbuf is in_place else sendbuf)
+
+    def shared_out(comm: Communicator, sendbuf: Any, recvbuf: Any, op: Any = plus, **_: Any) -> tuple[int, int, Size]:
+        return NOTHING, reduction(op), size(recvbuf) if sendbuf is not in_place else UNKNOWN
+
+    def uneven_to(comm: Communicator, sendbuf: Any, recvbuf: Any, root: int = 0, **_: Any) -> tuple[int, int, Size]:
+        if comm.member == root:
+            return root, 0, UNKNOWN
+        return root, 0, dtype_only(sendbuf)
+
+    def uneven_from(comm: Communicator, sendbuf: Any, recvbuf: Any, root: int = 0, **_: Any) -> tuple[int, int, Size]:
+        return root, 0, dtype_only(sendbuf) if comm.member == root else dtype_only(recvbuf)
+
+    def uneven(comm: Communicator, sendbuf: Any, recvbuf: Any, **_: Any) -> tuple[int, int, Size]:
+        return NOTHING, 0, dtype_only(recvbuf if sendbuf is in_place else sendbuf)
+
+    def uneven_reduced(
+        comm: Communicator, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = plus, **_: Any
+    ) -> tuple[int, int, Size]:
+        return NOTHING, reduction(op), size(sendbuf) if sendbuf is not in_place else UNKNOWN
+
+    def object_to(comm: Communicator, sendobj: Any, root: int = 0) -> tuple[int, int, Size]:
+        return root, 0, UNKNOWN
+
+    def object_reduced(comm: Communicator, sendobj: Any, op: Any = plus) -> tuple[int, int, Size]:
+        return NOTHING, reduction(op), UNKNOWN
+
+    def object_reduced_to(comm: Communicator, sendobj: Any, op: Any = plus, root: int = 0) -> tuple[int, int, Size]:
+        return root, reduction(op), UNKNOWN
+
+    def object_from(comm: Communicator, obj: Any = None, root: int = 0, **named: Any) -> tuple[int, int, Size]:
+        return root, 0, UNKNOWN
+
+    return {
+        "Barrier": nothing, "barrier": nothing, "Allreduce": reduced, "Scan": reduced, "Exscan": reduced,
+        "Reduce": reduced_to, "Bcast": from_root, "Gather": gathered, "Allgather": all_gathered,
+        "Scatter": scattered, "Alltoall": exchanged, "Reduce_scatter_block": shared_out, "Gatherv": uneven_to,
+        "Scatterv": uneven_from, "Allgatherv": uneven, "Alltoallv": uneven, "Alltoallw": nothing,
+        "Reduce_scatter": uneven_reduced, "bcast": object_from, "gather": object_to, "scatter": object_to,
+        "allgather": nothing, "alltoall": nothing, "reduce": object_reduced_to, "allreduce": object_reduced,
+        "scan": object_reduced, "exscan": object_reduced,
+    }  # fmt: skip
+
+
+def _share(size: Size, comm: Communicator) -> Size:
+    dtype, num_bytes, count = size
+    num = len(comm.ranks)
+    return dtype, num_bytes // num if num_bytes >= 0 else -1, count // num if count >= 0 else -1
+
+
+def _collective(base: Any, code: int, facts: Facts) -> Any:
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        comm, recorder = self._paceline, SESSION.recorder
+        if comm is None or recorder is None:
+            return base(self, *args, **named)
+        try:
+            root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
+        except TypeError:  # wrong arguments: mpi4py says so better
+            return base(self, *args, **named)
+        number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count)
+        word = recorder.block(number)
+        try:
+            return base(self, *args, **named)
+        except BaseException as error:
+            SESSION.note_failure(error, number)
+            raise
+        finally:
+            recorder.unblock(word, number)
+
+    return named_like(call, base)
+
+
+def _posted_collective(base: Any, code: int, facts: Facts, watch: MpiWatch) -> Any:
+    persistent = base.__name__.endswith("_init")
+    flags = layout.NONBLOCKING | (layout.PERSISTENT if persistent else 0)
+
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        comm, recorder = self._paceline, SESSION.recorder
+        if comm is None or recorder is None:
+            return base(self, *args, **named)
+        try:
+            root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
+        except TypeError:
+            return base(self, *args, **named)
+        request = recorder.new_request()
+        number = recorder.collective(
+            comm, code, root=root, reduction=reduction, dtype=dtype, num_bytes=num_bytes, count=count, flags=flags,
+            request=request,
+        )  # fmt: skip
+        try:
+            made = base(self, *args, **named)
+        except BaseException as error:
+            SESSION.note_failure(error, number)
+            recorder.free_request(request)
+            raise
+        recorder.leave(number)
+        recorder.keep_request(request, number)
+        recorder.activate_request(request, posted=not persistent)
+        return watch.requests.wrap(made, Posted(recorder=recorder, request=request, record=number))
+
+    return named_like(call, base)
