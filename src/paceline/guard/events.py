@@ -57,6 +57,7 @@ class Call:
     num_bytes: int = -1
     count: int = -1
     flags: int = 0
+    request: int = 0  # the request that it started, if somebody can wait for it
     entered_ns: int = 0
     left_ns: int = 0
     source: int = NOTHING  # of the receiving half of an exchange

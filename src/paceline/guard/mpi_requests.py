@@ -118,7 +118,8 @@ def _derive(base: Any, mpi: Any) -> type:
             try:
                 value = function(self, status)
             except BaseException as error:
-                SESSION.note_failure(error, number)
+                recorder.fail(number)
+                SESSION.note_failure(error, posted.record)
                 raise
             finally:
                 recorder.unblock(word, number)

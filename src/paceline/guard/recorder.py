@@ -274,6 +274,8 @@ class Recorder:
     def fail(self, number: int) -> None:
         """Say that the call has raised."""
         begin = layout.RECORDS_AT + (number & _SLOT_MASK) * layout.RECORD_BYTES
+        if struct.unpack_from("<Q", self._bytes, begin)[0] != number + 1:
+            return  # a later record has taken its place
         (flags,) = struct.unpack_from("<H", self._bytes, begin + layout.FLAGS_OFFSET)
         struct.pack_into("<H", self._bytes, begin + layout.FLAGS_OFFSET, flags | layout.FAILED)
 
@@ -457,6 +459,7 @@ class Recorder:
         if words[layout.ENDING] == layout.LIVES or how == layout.EXITS_AT_ONCE:
             if code is not None:
                 words[layout.EXIT_CODE] = (code & 0xFF) + 1
+            words[layout.ENDED_AT] = _now()
             words[layout.ENDING] = how
 
 

@@ -86,7 +86,7 @@ class RingReader:
 
     def _call(self, begin: int) -> Call | None:
         (number, entered, left, sequence, num_bytes, count, at_site, root, tag, site, comm, operation, dtype, reduction,
-         flags, _) = layout.RECORD.unpack_from(self._bytes, begin)  # fmt: skip
+         flags, request) = layout.RECORD.unpack_from(self._bytes, begin)  # fmt: skip
         if number == 0 or operation not in BY_CODE:
             return None
         place, callers = self._sites.get(site, (_UNKNOWN_SITE, ()))
@@ -98,7 +98,7 @@ class RingReader:
         return Call(
             operation=BY_CODE[operation].name, communicator=self.identity(comm), sequence=sequence, number=number - 1,
             site=place, callers=callers, at_site=at_site, root=root, tag=tag, reduction=REDUCTIONS[reduction],
-            dtype=DTYPES[dtype], num_bytes=num_bytes, count=count, flags=flags, entered_ns=entered, left_ns=left,
+            dtype=DTYPES[dtype], num_bytes=num_bytes, count=count, flags=flags, request=request, entered_ns=entered, left_ns=left,
             source=source, source_tag=source_tag, source_dtype=DTYPES[source_dtype], source_bytes=source_bytes,
             source_sequence=source_sequence,
         )  # fmt: skip

@@ -222,7 +222,8 @@ def watched_wait(watch: TorchWatch, function: Any) -> Any:
         try:
             value = function(self, *args, **named)
         except BaseException as error:
-            SESSION.note_failure(error, number)
+            recorder.fail(number)
+            SESSION.note_failure(error, posted.record)
             raise
         finally:
             recorder.unblock(word, number)

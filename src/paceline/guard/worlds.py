@@ -148,7 +148,7 @@ class World:
         ending, ended = reader.word(layout.ENDING), held.process.has_ended()
         if ending == layout.LIVES and not ended:
             return None
-        at = held.process.ended_ns or time.monotonic_ns()
+        at = reader.word(layout.ENDED_AT) or held.process.ended_ns
         raised = next((text["raised"] for text in reversed(reader.texts) if "raised" in text), None)
         if raised is not None:
             return _raised(reader, raised, at)

@@ -1,0 +1,131 @@
+"""A job that is not run: ranks as lists of calls, moved one at a time, and snapshots of them at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from paceline.guard.events import Call, End, EndKind, Group, RankState, Snapshot, Waiting
+from paceline.guard.layout import ANY
+from paceline.guard.operations import Family, Needs
+
+Program = Sequence[Call]
+
+
+@dataclass(slots=True)
+class _Rank:
+    program: Program
+    at: int = 0
+    inside: Call | None = None
+    positions: dict[str, int] = field(default_factory=dict)
+    sent: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    received: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    history: list[Call] = field(default_factory=list)
+    ended: bool = False
+
+
+class Job:
+    """Ranks that make their calls. Sends wait for their receive unless `buffers`; collectives wait as they must."""
+
+    def __init__(
+        self, programs: Sequence[Program], groups: Mapping[str, Group], *, buffers: bool, ends: Mapping[int, End]
+    ) -> None:
+        self.ranks = [_Rank(program) for program in programs]
+        self.groups, self.buffers, self.ends = dict(groups), buffers, dict(ends)
+
+    def can_move(self, rank: int) -> bool:
+        """Say whether a rank can begin, leave or end something now."""
+        mine = self.ranks[rank]
+        if mine.ended:
+            return False
+        return mine.inside is None or self._is_complete(rank, mine.inside)
+
+    def move(self, rank: int) -> None:
+        """Let a rank begin its next call, or leave the one it is in, or end."""
+        mine = self.ranks[rank]
+        if mine.inside is not None:
+            self._leave(mine, mine.inside)
+        elif mine.at == len(mine.program):
+            mine.ended = True
+        else:
+            self._begin(rank, mine)
+
+    def _begin(self, rank: int, mine: _Rank) -> None:
+        call = mine.program[mine.at]
+        name, family = call.communicator, call.facts.family
+        if family is Family.COLLECTIVE:
+            mine.positions[name] = mine.positions.get(name, 0) + 1
+            call = replace(call, sequence=mine.positions[name])
+        elif family is Family.SEND:
+            key = (name, call.root, call.tag)
+            mine.sent[key] = mine.sent.get(key, 0) + 1
+            call = replace(call, sequence=mine.sent[key])
+        mine.at += 1
+        mine.inside = replace(call, number=len(mine.history))
+        mine.history.append(mine.inside)
+
+    def _leave(self, mine: _Rank, call: Call) -> None:
+        if call.facts.family is Family.RECEIVE:
+            source, tag = self._available(self.ranks.index(mine), call)[0]
+            key = (call.communicator, source, tag)
+            mine.received[key] = mine.received.get(key, 0) + 1
+        mine.history[call.number] = replace(call, left_ns=1)
+        mine.inside = None
+
+    def _is_complete(self, rank: int, call: Call) -> bool:
+        group = self.groups[call.communicator]
+        family = call.facts.family
+        if family is Family.COLLECTIVE:
+            arrived = {r for r in group.ranks if self.ranks[r].positions.get(call.communicator, 0) >= call.sequence}
+            root = group.ranks[call.root] if call.facts.rooted else None
+            if call.facts.needs is Needs.FROM_ROOT:
+                return root in arrived
+            if call.facts.needs is Needs.TO_ROOT and rank != root:
+                return True
+            return arrived == set(group.ranks)
+        if family is Family.SEND:
+            return self.buffers or self._is_wanted(rank, call)
+        return bool(self._available(rank, call))
+
+    def _available(self, rank: int, call: Call) -> list[tuple[int, int]]:
+        """Return source and tag of messages that a receive could take now."""
+        group = self.groups[call.communicator]
+        me = group.ranks.index(rank)
+        found = []
+        for member in range(len(group.ranks)) if call.root == ANY else (call.root,):
+            for (name, peer, tag), count in self.ranks[group.ranks[member]].sent.items():
+                taken = self.ranks[rank].received.get((call.communicator, member, tag), 0)
+                if name == call.communicator and peer == me and call.tag in (ANY, tag) and count > taken:
+                    found.append((member, tag))
+        return found
+
+    def _is_wanted(self, rank: int, call: Call) -> bool:
+        group = self.groups[call.communicator]
+        me = group.ranks.index(rank)
+        receiver = self.ranks[group.ranks[call.root]]
+        if receiver.received.get((call.communicator, me, call.tag), 0) >= call.sequence:
+            return True
+        other = receiver.inside
+        return (
+            other is not None
+            and other.facts.family is Family.RECEIVE
+            and other.communicator == call.communicator
+            and other.root in (ANY, me)
+            and other.tag in (ANY, call.tag)
+        )
+
+    def snapshot(self) -> Snapshot:
+        """Return the job as the judge would see it."""
+        return Snapshot(ranks=[self._state(rank) for rank in range(len(self.ranks))], groups=self.groups)
+
+    def _state(self, rank: int) -> RankState:
+        mine = self.ranks[rank]
+        return RankState(
+            rank=rank,
+            end=self.ends.get(rank, End(kind=EndKind.EXITED)) if mine.ended else None,
+            threads=(Waiting(call=mine.inside) if mine.inside is not None else None,),
+            positions=dict(mine.positions),
+            sent=dict(mine.sent),
+            received=dict(mine.received),
+            history=tuple(mine.history),
+        )
