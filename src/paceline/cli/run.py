@@ -13,6 +13,7 @@ examples:
   paceline run -- mpiexec -n 7 python train.py
   paceline run -- torchrun --nproc-per-node 4 train.py --lr 0.1
   paceline run -n 4 train.py
+  paceline run -n 4 -- python -m package.train --lr 0.1
 """
 
 
@@ -28,7 +29,6 @@ def add_to(verbs: Any) -> None:
     )
     parser.add_argument("-n", type=int, metavar="N", dest="ranks", help="start N ranks of SCRIPT on this machine")
     parser.add_argument("--carrier", choices=("torch", "mpi"), help="with -n: what SCRIPT uses (default: seen from it)")
-    parser.add_argument("-m", metavar="MODULE", dest="module", help="with -n: run a module, as python -m does")
     parser.add_argument("--json", metavar="FILE", dest="json_file", help="write the outcome as JSON")
     parser.add_argument("--out", metavar="DIR", help="where records are kept (default: paceline-out, after a finding)")
     parser.add_argument("--timeout", type=float, metavar="S", help="end the job when a rank has waited for S seconds")
@@ -83,15 +83,15 @@ def _command(options: argparse.Namespace) -> list[str]:
     if command[:1] == ["--"]:
         command = command[1:]
     if options.ranks is None:
-        if options.module or options.carrier:
-            raise InputError("-m and --carrier go with -n, which starts ranks on this machine")
+        if options.carrier:
+            raise InputError("--carrier goes with -n, which starts ranks on this machine")
         if not command:
             raise InputError("give a command after --, such as: paceline run -- mpiexec -n 4 python train.py")
         return command
     whole_number("-n", options.ranks, least=1)
-    if not command and not options.module:
+    if not command:
         raise InputError("give a script to run on every rank: paceline run -n 4 train.py")
-    return local_command(options.ranks, options.carrier, options.module, command)
+    return local_command(options.ranks, options.carrier, command)
 
 
 def _positive(value: float, name: str) -> float:

@@ -98,9 +98,9 @@ class RingReader:
         return Call(
             operation=BY_CODE[operation].name, communicator=self.identity(comm), sequence=sequence, number=number - 1,
             site=place, callers=callers, at_site=at_site, root=root, tag=tag, reduction=REDUCTIONS[reduction],
-            dtype=DTYPES[dtype], num_bytes=num_bytes, count=count, flags=flags, request=request, entered_ns=entered, left_ns=left,
-            source=source, source_tag=source_tag, source_dtype=DTYPES[source_dtype], source_bytes=source_bytes,
-            source_sequence=source_sequence,
+            dtype=DTYPES[dtype], num_bytes=num_bytes, count=count, flags=flags, request=request,
+            entered_ns=entered, left_ns=left, source=source, source_tag=source_tag, source_dtype=DTYPES[source_dtype],
+            source_bytes=source_bytes, source_sequence=source_sequence,
         )  # fmt: skip
 
     def call(self, number: int) -> Call | None:

@@ -71,9 +71,10 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
         rings = SharedMemory(folder)
         try:
             finding = _watch(process, rings, folder, options, signals)
-            code = FINDING_CODE if finding is not None else exit_code(process.wait(), signals)
             worlds = rings.worlds()
-            end_all([os.getpid()], also=[held for world in worlds for held in world.processes()]) if finding else None
+            if finding is not None or signals.received is not None:
+                end_all([os.getpid()], also=[held for world in worlds for held in world.processes()])
+            code = FINDING_CODE if finding is not None else exit_code(process.wait(), signals)
             return Result(
                 exit_code=code,
                 finding=finding,
@@ -96,8 +97,10 @@ def _watch(
     stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
     while process.poll() is None:
         rings.wait(LOOK_SECONDS)
-        if signals.pass_on(process):
-            return None
+        if signals.received is not None:
+            if signals.pass_on(process):
+                return None
+            continue  # ranks end now because they were told to
         found = judge.look()
         if found is not None:
             return found[1]

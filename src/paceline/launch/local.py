@@ -22,17 +22,15 @@ _POLL_SECONDS = 0.02
 _GRACE_SECONDS = 3.0
 
 
-def local_command(world_size: int, carrier: str | None, module: str | None, command: Sequence[str]) -> list[str]:
-    """Return the command that starts so many ranks of a script, module or program on this machine."""
-    program = _program(module, command)
-    if (carrier or _carrier_of(module, command)) == "mpi":
+def local_command(world_size: int, carrier: str | None, command: Sequence[str]) -> list[str]:
+    """Return the command that starts so many ranks of a script or program on this machine."""
+    program = _program(command)
+    if (carrier or _carrier_of(command)) == "mpi":
         return [*find_mpiexec().command(world_size, clean_up=True), *program]
     return [sys.executable, "-m", "paceline.launch.local", str(world_size), *program]
 
 
-def _program(module: str | None, command: Sequence[str]) -> list[str]:
-    if module is not None:
-        return [sys.executable, "-m", module, *command]
+def _program(command: Sequence[str]) -> list[str]:
     script = Path(command[0])
     if script.suffix == ".py" or (script.is_file() and not os.access(script, os.X_OK)):
         if not script.is_file():
@@ -41,10 +39,10 @@ def _program(module: str | None, command: Sequence[str]) -> list[str]:
     return list(command)
 
 
-def _carrier_of(module: str | None, command: Sequence[str]) -> str:
+def _carrier_of(command: Sequence[str]) -> str:
     """See from a script what it uses: mpi4py, if it names it, otherwise torch."""
-    script = Path(command[0]) if module is None else None
-    if script is not None and script.suffix == ".py" and "mpi4py" in script.read_text(errors="replace"):
+    script = Path(command[0])
+    if script.suffix == ".py" and "mpi4py" in script.read_text(errors="replace"):
         return "mpi"
     return "torch"
 

@@ -1,0 +1,294 @@
+"""How `paceline run` behaves around a job: its output, signals, environment, records, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from paceline.launch.mpiexec import find_mpiexec
+from paceline.launch.segments import remove_left_segments, segments_now
+
+_DEADLINE = 60.0
+
+ONE_IS_MISSING = """
+    import sys
+    from mpi4py import MPI
+    if MPI.COMM_WORLD.rank == 1:
+        sys.exit(0)
+    MPI.COMM_WORLD.Barrier()
+    """
+ONE_IS_LATE = """
+    import time
+    from mpi4py import MPI
+    if MPI.COMM_WORLD.rank == 1:
+        time.sleep(2.5)
+    MPI.COMM_WORLD.Barrier()
+    print("done\\n", end="", flush=True)
+    """
+
+
+def paceline(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "paceline", *arguments]
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def run(
+    folder: Path, *arguments: str, env: dict[str, str] | None = None, text: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        paceline("run", *arguments), cwd=folder, env={**os.environ, **(env or {})}, input=text, capture_output=True,
+        text=True, timeout=_DEADLINE, check=False,
+    )  # fmt: skip
+
+
+def mpiexec(world_size: int) -> list[str]:
+    return find_mpiexec().command(world_size, clean_up=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give a command after --"),
+        (["--", "no-such-program"], "there is no program 'no-such-program'"),
+        (["-n", "0", "x.py"], "-n must be a whole number of at least 1"),
+        (["-n", "2"], "give a script to run"),
+        (["-n", "2", "no-such-script.py"], "there is no script 'no-such-script.py'"),
+        (["--carrier", "mpi", "--", "true"], "goes with -n"),
+        (["--notice", "0", "--", "true"], "--notice must be more than 0"),
+        (["--timeout", "-1", "--", "true"], "--timeout must be more than 0"),
+    ],
+)
+def test_wrong_usage_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_command_without_ranks_keeps_its_output_input_and_code(tmp_path: Path) -> None:
+    program = "import sys; print(sys.stdin.read().upper(), end=''); print('oops', file=sys.stderr); sys.exit(7)"
+    done = run(tmp_path, "--", sys.executable, "-c", program, text="hello\n")
+    assert (done.returncode, done.stdout) == (7, "HELLO\n")
+    assert done.stderr.splitlines() == [
+        "oops",
+        "paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python",
+    ]
+
+
+def test_a_command_killed_by_a_signal_gives_the_code_a_shell_would(tmp_path: Path) -> None:
+    done = run(tmp_path, "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    assert done.returncode == 128 + 9
+
+
+def test_a_finding_is_printed_once_and_kept_with_its_records(tmp_path: Path) -> None:
+    script = write(tmp_path, "train.py", ONE_IS_MISSING)
+    done = run(tmp_path, "--json", "outcome.json", "--out", "kept", "--", *mpiexec(3), sys.executable, str(script))
+    assert done.returncode == 90
+    outcome = json.loads((tmp_path / "outcome.json").read_text())
+    assert (outcome["version"], outcome["outcome"], outcome["exit_code"]) == (1, "finding", 90)
+    finding = outcome["finding"]
+    assert (finding["kind"], finding["ranks"], finding["cause"]) == ("peer-gone", [1], "early-exit")
+    assert done.stderr.count(f"paceline: {finding['summary']}") == 1
+    waiting = next(group for group in finding["groups"] if group["state"] == "blocked")
+    assert waiting == {
+        "ranks": [0, 2], "state": "blocked", "call": "Barrier", "communicator": "WORLD", "sequence": 1,
+        "site": "train.py:6", "count": None, "dtype": None, "detail": "",
+    }  # fmt: skip
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert json.loads((kept / "diagnosis.json").read_text()) == outcome
+    assert len(list(kept.glob("ring.*"))) == 3
+    assert sum(path.stat().st_size for path in kept.iterdir()) < 4 << 20
+    assert f"records: kept/{kept.name}" in done.stderr
+
+
+def test_a_job_that_is_right_leaves_nothing_and_says_nothing(tmp_path: Path) -> None:
+    script = write(tmp_path, "train.py", "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+    done = run(tmp_path, "--json", "outcome.json", "--", *mpiexec(2), sys.executable, str(script))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outcome.json", "train.py"]
+    outcome = json.loads((tmp_path / "outcome.json").read_text())
+    assert outcome == {"version": 1, "outcome": "ok", "exit_code": 0, "finding": None}
+
+
+def test_a_job_that_fails_by_itself_is_failed_and_not_a_finding(tmp_path: Path) -> None:
+    script = write(tmp_path, "train.py", "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\nraise SystemExit(3)\n")
+    done = run(tmp_path, "--json", "outcome.json", "--", *mpiexec(2), sys.executable, str(script))
+    outcome = json.loads((tmp_path / "outcome.json").read_text())
+    assert (outcome["outcome"], outcome["exit_code"], outcome["finding"]) == ("failed", done.returncode, None)
+    assert done.returncode == 3
+    assert "no rank fell out of line" in done.stderr
+
+
+def test_a_straggler_is_shown_with_its_stack_and_left_alone(tmp_path: Path) -> None:
+    script = write(tmp_path, "train.py", ONE_IS_LATE)
+    done = run(tmp_path, "--notice", "1", "--", *mpiexec(2), sys.executable, str(script))
+    assert (done.returncode, done.stdout) == (0, "done\ndone\n")
+    notices = [line for line in done.stderr.splitlines() if line.startswith("paceline:")]
+    assert notices, done.stderr
+    assert "rank 0 has waited" in notices[0]
+    assert "in Barrier at train.py:6 for rank 1" in notices[0]
+    assert "  rank 1 is sleeping: train.py:5" in done.stderr
+
+
+def test_a_limit_makes_waiting_fatal(tmp_path: Path) -> None:
+    script = write(tmp_path, "train.py", ONE_IS_LATE.replace("2.5", "300"))
+    done = run(tmp_path, "--timeout", "1", "--json", "o.json", "--", *mpiexec(2), sys.executable, str(script))
+    assert done.returncode == 90
+    finding = json.loads((tmp_path / "o.json").read_text())["finding"]
+    assert (finding["kind"], finding["cause"], finding["ranks"]) == ("deadlock", "timeout", [1])
+    assert "longer than the limit of 1 s" in finding["summary"]
+    assert "train.py:5" in finding["summary"]
+
+
+def _start_waiting_job(folder: Path) -> subprocess.Popen[str]:
+    """Start a job whose ranks wait for a straggler, and return when they do."""
+    script = write(folder, "train.py", ONE_IS_LATE.replace("2.5", "300"))
+    # SIGINT may be ignored where tests run
+    process = subprocess.Popen(
+        paceline("run", "--notice", "0.2", "--", *mpiexec(2), sys.executable, str(script)), cwd=folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert "has waited" in process.stderr.readline()
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_whole_tree(tmp_path: Path, number: signal.Signals) -> None:
+    process = _start_waiting_job(tmp_path)
+    tree = psutil.Process(process.pid).children(recursive=True)
+    assert len(tree) >= 3  # the launcher and two ranks
+    process.send_signal(number)
+    process.communicate(timeout=_DEADLINE)
+    assert process.returncode == 128 + number
+    _, alive = psutil.wait_procs(tree, timeout=5)
+    assert not alive
+
+
+def test_ctrl_c_on_a_terminal_ends_the_whole_tree(tmp_path: Path) -> None:
+    process = _start_waiting_job(tmp_path)
+    tree = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
+    process.communicate(timeout=_DEADLINE)
+    assert process.returncode == 128 + signal.SIGINT
+    _, alive = psutil.wait_procs(tree, timeout=5)
+    assert not alive
+
+
+def _is_judge(path: Path, pid: int) -> bool:
+    return path.read_text().split()[0] == str(pid)
+
+
+def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
+    before = segments_now()
+    process = _start_waiting_job(tmp_path)
+    tree = psutil.Process(process.pid).children(recursive=True)
+    folders = [path.parent for path in Path("/dev/shm").glob("paceline-run-*/judge") if _is_judge(path, process.pid)]
+    assert len(folders) == 1
+    process.kill()
+    process.communicate(timeout=_DEADLINE)
+    _, alive = psutil.wait_procs(tree, timeout=20)
+    remove_left_segments(before)  # nobody else is left to do it
+    for left in alive:
+        left.kill()
+    assert not alive
+    for folder in folders:  # the next run removes what a killed one has left, once it is a minute old
+        for path in [folder, *folder.iterdir()]:
+            os.utime(path, (0, 0))
+    run(tmp_path, "--", "true")
+    assert not [folder for folder in folders if folder.exists()]
+
+
+def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:
+    write(tmp_path / "custom", "sitecustomize.py", "import builtins\nbuiltins.CUSTOMIZED = 'yes'\n")
+    script = write(tmp_path, "train.py", "from mpi4py import MPI\nprint(CUSTOMIZED, type(MPI.COMM_WORLD).__mro__[1])\n")
+    done = run(tmp_path, "--", sys.executable, str(script), env={"PYTHONPATH": str(tmp_path / "custom")})
+    assert done.stdout == "yes <class 'mpi4py.MPI.Intracomm'>\n"
+    assert done.returncode == 0
+
+
+def test_a_module_and_its_arguments_run_on_every_rank(tmp_path: Path) -> None:
+    write(tmp_path, "job/__init__.py", "")
+    write(
+        tmp_path, "job/train.py",
+        "import sys\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\nprint(f'{sys.argv[1:]}\\n', end='', flush=True)\n",
+    )  # fmt: skip
+    done = run(tmp_path, "-n", "2", "--carrier", "mpi", "--", sys.executable, "-m", "job.train", "--lr", "0.1")
+    assert (done.returncode, done.stdout) == (0, "['--lr', '0.1']\n" * 2)
+
+
+def test_two_jobs_one_after_the_other_under_one_run_are_kept_apart(tmp_path: Path) -> None:
+    write(tmp_path, "one.py", "from mpi4py import MPI\nfor _ in range(3): MPI.COMM_WORLD.Barrier()\n")
+    write(tmp_path, "two.py", "from mpi4py import MPI\nMPI.COMM_WORLD.bcast(1)\nprint('two\\n', end='', flush=True)\n")
+    launch = " ".join(mpiexec(2))
+    both = f"{launch} {sys.executable} one.py && {launch} {sys.executable} two.py"
+    done = run(tmp_path, "--", "bash", "-c", both)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "two\n" * 2, "")
+
+
+def test_two_scripts_of_one_launcher_are_kept_apart(tmp_path: Path) -> None:
+    write(tmp_path, "one.py", "from mpi4py import MPI\nfor _ in range(3): MPI.COMM_WORLD.Barrier()\n")
+    write(tmp_path, "two.py", "print('two\\n', end='', flush=True)\n")
+    done = run(
+        tmp_path, "--", *mpiexec(2), "bash", "-c", f"{sys.executable} one.py && {sys.executable} two.py"
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "two\n" * 2, "")
+
+
+def test_an_environment_without_paceline_is_watched_too(tmp_path: Path) -> None:
+    """The hooks bring their own package, so the ranks' environment need not have it."""
+    script = write(tmp_path, "train.py", ONE_IS_MISSING)
+    bare = write(
+        tmp_path, "bare.py", "import sys\nsys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in repr(f)]\n"
+    )
+    done = run(
+        tmp_path,
+        "--",
+        *mpiexec(2),
+        sys.executable,
+        "-c",
+        f"exec(open({str(bare)!r}).read()); exec(open({str(script)!r}).read())",
+    )
+    assert done.returncode == 90
+
+
+def test_the_guard_can_be_switched_on_inside_a_script(tmp_path: Path) -> None:
+    text = "import paceline.guard\npaceline.guard.enable()\n" + textwrap.dedent(ONE_IS_MISSING)
+    script = write(tmp_path, "train.py", text)
+    done = subprocess.run(
+        [*mpiexec(3), sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=_DEADLINE,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    deadline = time.monotonic() + 10
+    while not list(tmp_path.glob("paceline-out/*/run.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "paceline: rank 1 ended" in done.stderr
+    assert "train.py:8" in done.stderr
+
+
+def test_a_script_that_switches_the_guard_on_runs_as_before(tmp_path: Path) -> None:
+    begin = "import paceline.guard\npaceline.guard.enable()\n"
+    text = f"{begin}from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\nprint('fine\\n', end='')\n"
+    script = write(tmp_path, "train.py", text)
+    command = [*mpiexec(2), sys.executable, str(script)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=_DEADLINE, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n" * 2, "")
+    done = run(tmp_path, "--", *command)  # and under a judge that is there already
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n" * 2, "")
