@@ -10,6 +10,7 @@ LOADERS = Path(__file__).parent / "loaders.py"
 SHOWS = (
     ("100 samples, 7 ranks, batch 3: what becomes of the remainder?", "plan --samples 100 --ranks 7 --batch 3", 0),
     ("The classic bug, found without starting a job:", f"check {LOADERS.name}:clamped --ranks 7", 90),
+    ("The same bug in a running job, which would hang:", "run -n 7 classic.py", 90),
     ("torch's sampler has equal steps, but repeats:", f"check {LOADERS.name}:torch_sampler --ranks 7", 0),
     ("The plan, each sample exactly once:", f"check {LOADERS.name}:planned --ranks 7 --exactly-once", 0),
 )

@@ -11,6 +11,27 @@ from paceline.guard.finding import Divergence, Finding, RankGroup
 from paceline.guard.stragglers import Notice
 from paceline.report.text import ranks_text
 
+_CAUSES = {
+    "uneven-steps": "ranks make different numbers of steps",
+    "rank-conditional-call": "only some ranks make a call that all must make",
+    "call-order": "ranks make their calls in different orders",
+    "shape": "ranks bring different sizes",
+    "dtype": "ranks bring different element types",
+    "root": "ranks name different roots",
+    "reduction": "ranks use different reductions",
+    "group": "ranks make different groups",
+    "exception": "a rank raised an exception that nobody caught",
+    "killed": "a rank was killed",
+    "early-exit": "a rank ended before the others were done with it",
+    "out-of-memory": "a rank ran out of memory",
+    "disk-full": "a rank ran out of disk space",
+    "receive-receive": "ranks receive from each other before either has sent",
+    "send-send": "ranks send to each other before either receives",
+    "message-order": "ranks send and receive in orders that do not fit",
+    "no-such-rank": "a number that names nobody",
+    "truncated": "a message larger than its buffer",
+    "timeout": "a rank is later than the limit that was given",
+}
 _COLOURS = {"head": "\033[1;31m", "key": "\033[1m", "dim": "\033[2m", "end": "\033[0m"}
 
 
@@ -20,7 +41,8 @@ def finding_as_text(finding: Finding, records: Path | None = None, *, colours: b
     lines = [f"{head}paceline: {finding.summary}{end}", *_group_lines(finding.groups)]
     if finding.divergence is not None:
         lines.append(f"  {_divergence_text(finding.divergence)}")
-    lines.append(f"  {key}cause:{end} {finding.cause}")
+    said = _CAUSES.get(finding.cause)
+    lines.append(f"  {key}cause:{end} {finding.cause}" + (f": {said}" if said else ""))
     lines.append(f"  {key}change:{end} {finding.advice}")
     if records is not None:
         lines.append(f"  {key}records:{end} {records}")
