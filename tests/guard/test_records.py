@@ -1,0 +1,258 @@
+"""What a rank writes is what the judge reads: calls, requests, messages, threads, boards."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import numpy
+import pytest
+
+from paceline.guard import layout
+from paceline.guard.board import Board, MessageBoard, calls_differ, message_key, pack_call, pack_size, sizes_differ
+from paceline.guard.boards import differing_positions, differing_rows
+from paceline.guard.layout import ANY, RECEIVED, SENT
+from paceline.guard.mpi_buffers import dtype_code
+from paceline.guard.operations import BY_NAME, DTYPE_CODES, OPERATIONS, REDUCTION_CODES, UNKNOWN_REDUCTION
+from paceline.guard.recorder import Communicator, Recorder
+from paceline.guard.ring_reader import RingReader
+
+BARRIER, ALLREDUCE = BY_NAME["Barrier"].code, BY_NAME["Allreduce"].code
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(tmp_path, "world.0.0", rank=0, world_size=3)
+
+
+@pytest.fixture
+def world(recorder: Recorder) -> Communicator:
+    made = recorder.communicator("mpi-world", "WORLD", range(3), 0)
+    assert made is not None
+    return made
+
+
+def read(recorder: Recorder) -> RingReader:
+    reader = RingReader(recorder.folder / f"ring.{recorder.name}")
+    assert reader.is_complete
+    reader.read_texts()
+    return reader
+
+
+def test_operations_have_a_code_each_that_fits_the_board() -> None:
+    assert len({operation.code for operation in OPERATIONS}) == len(OPERATIONS) == len(BY_NAME)
+    assert max(operation.code for operation in OPERATIONS) < 1 << 9
+    assert len(REDUCTION_CODES) < 1 << 8
+    assert len(DTYPE_CODES) < 1 << 8
+
+
+def test_a_record_is_at_most_a_mebibyte(recorder: Recorder) -> None:
+    assert (recorder.folder / "ring.world.0.0").stat().st_size == layout.RING_BYTES == 1 << 20
+
+
+def test_a_call_is_read_as_it_was_written(recorder: Recorder, world: Communicator) -> None:
+    number = recorder.collective(world, ALLREDUCE, -1, REDUCTION_CODES["SUM"], DTYPE_CODES["f4"], 32, 8, depth=1)
+    word = recorder.block(number)
+    reader = read(recorder)
+    (call,) = reader.history(10)
+    assert (call.operation, call.communicator, call.sequence) == ("Allreduce", "mpi-world", 1)
+    assert (call.reduction, call.dtype, call.num_bytes, call.count) == ("SUM", "f4", 32, 8)
+    file, _, line = call.site.rpartition(":")
+    assert (Path.cwd() / file) == Path(__file__)  # from the folder the rank runs in
+    assert "recorder.collective(world, ALLREDUCE" in Path(__file__).read_text().splitlines()[int(line) - 1]
+    assert call.left_ns == 0
+    (waiting,) = reader.threads()
+    assert waiting is not None
+    assert waiting.call == call
+    recorder.unblock(word, number)
+    assert reader.threads() == (None,)
+    assert reader.history(10)[0].left_ns >= call.entered_ns
+    assert reader.positions() == {"mpi-world": 1}
+
+
+def test_a_helper_has_as_many_sites_as_it_has_callers(recorder: Recorder, world: Communicator) -> None:
+    def helper() -> None:
+        recorder.collective(world, BARRIER, depth=1)
+
+    helper()
+    helper()
+    for _ in range(2):
+        helper()
+    calls = read(recorder).history(10)
+    assert len({call.site for call in calls}) == 1
+    assert len({call.callers[0] for call in calls}) == 3
+    assert [call.at_site for call in calls] == [1, 1, 1, 2]
+
+
+def test_old_records_make_place_for_new_ones(recorder: Recorder, world: Communicator) -> None:
+    for _ in range(layout.NUM_SLOTS + 100):
+        recorder.collective(world, BARRIER, depth=1)
+    reader = read(recorder)
+    assert reader.call(0) is None
+    history = reader.history(10_000)
+    assert history[-1].sequence == layout.NUM_SLOTS + 100
+    numbers = [call.number for call in history]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def test_requests_outlive_the_records_of_their_posting(recorder: Recorder, world: Communicator) -> None:
+    request = recorder.new_request()
+    number = recorder.begin(world.index, BY_NAME["Irecv"].code, root=2, tag=7, request=request, depth=1)
+    recorder.keep_request(request, number)
+    for _ in range(layout.NUM_SLOTS + 1):
+        recorder.collective(world, BARRIER, depth=1)
+    wait = recorder.wait(BY_NAME["Waitall"].code, [request], any_of=False, depth=1)
+    recorder.block(wait)
+    reader = read(recorder)
+    (waiting,) = reader.threads()
+    assert waiting is not None
+    assert waiting.is_complete
+    assert [(call.operation, call.root, call.tag) for call in waiting.requests] == [("Irecv", 2, 7)]
+    recorder.free_request(request)
+    assert reader.posted() == ()
+
+
+def test_more_requests_than_there_is_room_for_are_said_to_be_lost(recorder: Recorder) -> None:
+    numbers = [recorder.new_request() for _ in range(layout.MAX_REQUESTS + 5)]
+    assert numbers[-1] == 0
+    assert read(recorder).word(layout.LOST) & layout.LOST_REQUESTS
+
+
+def test_messages_are_counted_by_peer_and_tag(recorder: Recorder, world: Communicator) -> None:
+    for tag in (1, 1, 2):
+        recorder.count_message(world, SENT, 2, tag)
+    recorder.count_message(world, RECEIVED, 1, 9)
+    sent, received = read(recorder).channels()
+    assert sent == {("mpi-world", 2, 1): 2, ("mpi-world", 2, 2): 1}
+    assert received == {("mpi-world", 1, 9): 1}
+
+
+def test_more_tags_than_there_is_room_for_are_said_to_be_lost(recorder: Recorder, world: Communicator) -> None:
+    for tag in range(layout.MAX_CHANNELS + 1):
+        recorder.count_message(world, SENT, 1, tag)
+    assert read(recorder).word(layout.LOST) & layout.LOST_CHANNELS
+
+
+def test_which_message_a_receive_takes_is_known_only_if_it_is_certain(recorder: Recorder, world: Communicator) -> None:
+    assert recorder.next_receive(world, 1, 5) == 1
+    recorder.expect(world, 1, 5, 1)
+    assert recorder.next_receive(world, 1, 5) == 2  # after the one that is posted
+    recorder.expect(world, ANY, 5, 1)
+    assert recorder.next_receive(world, 1, 5) == 0  # one from anywhere may take it
+
+
+def test_threads_have_a_place_each_until_they_end(recorder: Recorder, world: Communicator) -> None:
+    recorder.block(recorder.collective(world, BARRIER, depth=1))
+    inside, leave = threading.Event(), threading.Event()
+
+    def communicate() -> None:
+        recorder.unblock(recorder.block(0), 0)
+        inside.set()
+        leave.wait(30)
+
+    thread = threading.Thread(target=communicate)
+    thread.start()
+    assert inside.wait(30)
+    threads = read(recorder).threads()
+    leave.set()
+    thread.join()
+    assert sorted(waiting is None for waiting in threads) == [False, True]
+    assert len(read(recorder).threads()) == 1
+
+
+def test_a_reserved_thread_counts_before_it_has_begun(recorder: Recorder) -> None:
+    recorder.reserve_thread(threading.Thread(target=print))
+    assert read(recorder).threads() == (None,)
+
+
+def test_texts_that_do_not_fit_are_left_out(recorder: Recorder) -> None:
+    for _ in range(3000):
+        recorder.write_text({"raised": {"message": "x" * 200}})
+    reader = read(recorder)
+    assert 0 < len(reader.texts) < 3000
+
+
+def boards(folder: Path, num_members: int) -> list[Board]:
+    return [Board(folder / "board.w.0.c", member, num_members) for member in range(num_members)]
+
+
+@pytest.mark.parametrize("num_members", [2, 3, 7])
+def test_the_later_of_two_sees_the_earlier(tmp_path: Path, num_members: int) -> None:
+    members = boards(tmp_path, num_members)
+    same = (1, pack_call(1, BARRIER, -1, 0), pack_size(0, -1))
+    assert [board.meet(*same) for board in members[:-1]] == [-1] * (num_members - 1)
+    other = pack_call(1, ALLREDUCE, -1, 1)
+    assert members[-1].meet(1, other, pack_size(13, 8)) == 0
+    assert differing_positions(tmp_path, "w.0") == [("c", 1)]
+
+
+@pytest.mark.parametrize("num_members", [2, 5])
+def test_members_at_other_positions_are_not_compared(tmp_path: Path, num_members: int) -> None:
+    members = boards(tmp_path, num_members)
+    for sequence in range(1, 200):
+        for board in members:
+            assert board.meet(sequence, pack_call(sequence, BARRIER, -1, 0), pack_size(0, -1)) == -1
+    ahead = 199 + layout.BOARD_ROWS  # the same row as 199
+    assert members[0].meet(ahead, pack_call(ahead, ALLREDUCE, -1, 1), pack_size(13, 8)) == -1
+    assert differing_positions(tmp_path, "w.0") == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "differ"),
+    [
+        ((BARRIER, -1, 0), (BARRIER, -1, 0), False),
+        ((BARRIER, -1, 0), (ALLREDUCE, -1, 0), True),
+        ((BY_NAME["Bcast"].code, 0, 0), (BY_NAME["Bcast"].code, 1, 0), True),
+        ((ALLREDUCE, -1, 1), (ALLREDUCE, -1, 2), True),
+        ((ALLREDUCE, -1, 1), (ALLREDUCE, -1, UNKNOWN_REDUCTION), False),
+        ((ALLREDUCE, 0, 1), (ALLREDUCE, 1, UNKNOWN_REDUCTION), True),
+    ],
+)
+def test_what_must_be_equal_is_compared(mine: tuple[int, int, int], theirs: tuple[int, int, int], differ: bool) -> None:
+    assert calls_differ(pack_call(3, *mine), pack_call(3, *theirs)) is differ
+    assert not calls_differ(pack_call(3, *mine), pack_call(4, *theirs))
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "differ"),
+    [((12, 32), (13, 32), True), ((12, 32), (12, 64), True), ((0, 32), (12, 32), False), ((12, -1), (12, 64), False)],
+)
+def test_types_and_sizes_differ_only_where_both_are_known(
+    mine: tuple[int, int], theirs: tuple[int, int], differ: bool
+) -> None:
+    assert sizes_differ(pack_size(*mine), pack_size(*theirs)) is differ
+    words = numpy.zeros(4 * layout.BOARD_ROWS, dtype=numpy.uint64)
+    words[:2] = pack_call(64, ALLREDUCE, -1, 1)
+    words[2 * layout.BOARD_ROWS : 2 * layout.BOARD_ROWS + 2] = pack_size(*mine), pack_size(*theirs)
+    assert differing_rows(words) == ([64] if differ else [])
+
+
+def test_a_message_meets_its_receive_whoever_comes_first(tmp_path: Path) -> None:
+    board = MessageBoard(tmp_path / "messages")
+    small, large = pack_size(13, 32), pack_size(13, 64)
+    key = message_key(0, 1, 5, 1, 0)
+    assert board.meet(key, small, sends=False) == -1
+    assert board.meet(key, large, sends=True) == small  # more than there is room for
+    key = message_key(0, 1, 5, 2, 0)
+    assert board.meet(key, small, sends=True) == -1
+    assert board.meet(key, large, sends=False) == -1  # a shorter message fits
+    key = message_key(0, 1, 5, 3, 0)
+    assert board.meet(key, pack_size(12, 32), sends=True) == -1
+    assert board.meet(key, small, sends=False) == pack_size(12, 32)  # another element type
+
+
+def test_types_that_may_carry_anything_are_not_told_apart() -> None:
+    assert dtype_code("S1") == dtype_code("V16") == 0
+    assert dtype_code("f8") == DTYPE_CODES["f8"] != 0
+
+
+def test_the_hooks_of_a_rank_import_nothing_beyond_the_standard_library() -> None:
+    import subprocess
+
+    program = (
+        "import sys; before = set(sys.modules); import paceline.guard.arrival; "
+        "print(sorted({name.partition('.')[0] for name in set(sys.modules) - before} & {'numpy', 'torch', 'rich'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
