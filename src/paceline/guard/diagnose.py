@@ -446,7 +446,9 @@ def _situation(snapshot: Snapshot, state: RankState | None, shown: Call | None) 
     name = "blocked" if state.waits or state.stop is not None else "running"
     waiting = next((waiting for waiting in state.threads if waiting is not None), None)
     if shown is not None:
-        return _in_call(snapshot, name, shown)
+        made = _in_call(snapshot, name, shown)
+        inside = waiting is not None and shown.number in (waiting.call.number, *(r.number for r in waiting.requests))
+        return replace(made, has_returned=not inside and state.stop is None)
     if waiting is None:
         last = state.history[-1] if state.history else None
         after = f"last call {call_name(last)} at {last.site}" if last is not None else ""

@@ -18,6 +18,7 @@ class RankGroup:
     count: int | None = None
     dtype: str | None = None
     detail: str = ""
+    has_returned: bool = False  # the call is shown because of what it was, not because a rank waits in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

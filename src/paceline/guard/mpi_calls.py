@@ -34,6 +34,7 @@ def watch_mpi(mpi: Any) -> None:
     mpi.COMM_WORLD = _same(mpi.COMM_WORLD, watch)
     for name in ("Init", "Init_thread"):
         setattr(mpi, name, _then_join(getattr(mpi, name), mpi))
+    mpi.Finalize = _last(mpi.Finalize)
     if mpi.Is_initialized() and not mpi.Is_finalized():
         _join(mpi)
 
@@ -55,6 +56,16 @@ def _then_join(function: Any, mpi: Any) -> Any:
     return init
 
 
+def _last(function: Any) -> Any:
+    def finalize() -> Any:
+        if SESSION.recorder is not None:
+            for communicator in list(SESSION.recorder.communicators.values()):
+                SESSION.recorder.give_up(communicator)
+        return function()
+
+    return named_like(finalize, function)
+
+
 def _join(mpi: Any) -> None:
     """Become a rank of this MPI job."""
     world: Any = mpi.COMM_WORLD
@@ -67,7 +78,7 @@ def _join(mpi: Any) -> None:
 
 
 def _derive(base: Any, watch: MpiWatch) -> type:
-    members: dict[str, Any] = {"_paceline": None, "__reduce__": lambda self: base(self).__reduce__()}
+    members: dict[str, Any] = {"_paceline": None, "__module__": base.__module__, "__reduce__": _reduce(base, watch.mpi)}
     members |= watched_collectives(base, watch)
     members |= watched_messages(base, watch)
     members |= {name: _creation(getattr(base, name), name, watch) for name in _CREATES if hasattr(base, name)}
@@ -75,6 +86,14 @@ def _derive(base: Any, watch: MpiWatch) -> type:
     members["Abort"] = _abort(base.Abort)
     members["Create_group"] = _create_group(base.Create_group, watch)
     return type(base.__name__, (base,), members)
+
+
+def _reduce(base: Any, mpi: Any) -> Any:
+    def reduce(self: Any) -> Any:
+        """Pickle as mpi4py does: the world by its name, others not at all."""
+        return "COMM_WORLD" if self is mpi.COMM_WORLD else base(self).__reduce__()
+
+    return reduce
 
 
 def _creation(base: Any, name: str, watch: MpiWatch) -> Any:

@@ -187,7 +187,7 @@ def _derive(base: Any, mpi: Any) -> type:
 
         return call
 
-    members: dict[str, Any] = {"_paceline": None}
+    members: dict[str, Any] = {"_paceline": None, "__module__": base.__module__}
     members |= {name: wait_one(name) for name in ("Wait", "wait")}
     members |= {name: test_one(name) for name in ("Test", "test")}
     waits = ["Waitall", "waitall", "Waitany", "waitany", "Waitsome", "waitsome"]

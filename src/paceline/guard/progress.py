@@ -200,6 +200,27 @@ class _Fixpoint:
         return False
 
 
+def first_unmet(snapshot: Snapshot, state: RankState, waiting: Waiting) -> Call:
+    """Return what a thread waits for and has not got: the call it is in, or the first request that nothing has met."""
+    for call in waiting.requests:
+        if call.facts.family not in (Family.RECEIVE, Family.PROBE):
+            if call.facts.family is not Family.COLLECTIVE or _directly_needed(snapshot, state, call):
+                return call
+            continue
+        group = snapshot.groups.get(call.communicator)
+        members = range(len(group.ranks)) if group is not None and call.root == ANY else (call.root,)
+        me = group.ranks.index(state.rank) if group is not None else 0
+        others = [(member, snapshot.state(group.ranks[member])) for member in members] if group is not None else []
+        if not any(
+            fits(call.tag, tag)
+            for member, other in others
+            if other is not None
+            for tag in in_flight(other, state, call.communicator, me, member)
+        ):
+            return call
+    return waiting.requests[0] if waiting.requests else waiting.call
+
+
 def ranks_waited_for(snapshot: Snapshot) -> frozenset[int]:
     """Return the ranks that run and that waiting ranks need, directly."""
     found: set[int] = set()

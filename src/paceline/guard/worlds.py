@@ -158,7 +158,7 @@ class World:
         if ending in (layout.EXITS, layout.EXITS_AT_ONCE):
             text = _last(reader, "exit")
             code = text.get("exit")
-            detail = f"{text['how']}({code})" if text else "its script came to its end"
+            detail = f"{text['how']}({code})" if text else "came to the end of the script"
             return End(kind=EndKind.EXITED, detail=detail, site=_first_site(reader, text), exit_code=code, at_ns=at)
         return self._killed(held, at)
 

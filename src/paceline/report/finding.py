@@ -66,7 +66,7 @@ def _rest(group: RankGroup) -> str:
     if group.detail:
         parts.append(group.detail)
     if group.call is not None:
-        parts.append({"blocked": "waiting"}.get(group.state, group.state))
+        parts.append("returned" if group.has_returned else {"blocked": "waiting"}.get(group.state, group.state))
     return ", ".join(parts)
 
 

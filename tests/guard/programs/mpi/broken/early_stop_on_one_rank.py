@@ -1,0 +1,13 @@
+"""Each rank stops by its own loss: the last one earlier than the others."""
+
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+loss, factor = 1.0, 0.25 if comm.rank == comm.size - 1 else 0.5
+step = 0
+while loss > 0.01:
+    loss *= factor
+    comm.allreduce(loss, op=MPI.MAX)  # <- here
+    step += 1
+steps = comm.allgather(step)
+print("rank", comm.rank, steps)

@@ -1,0 +1,21 @@
+"""The last rank has made a persistent barrier where the others made a persistent sum."""
+
+import numpy as np
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+comm.Barrier()
+mine, total = np.ones(4), np.zeros(4)
+
+
+def prepare() -> MPI.Prequest:
+    if comm.rank == comm.size - 1:
+        return comm.Barrier_init()  # <- here
+    return comm.Allreduce_init(mine, total)
+
+
+request = prepare()
+for _ in range(3):
+    request.Start()
+    request.Wait()
+print("rank", comm.rank, total)

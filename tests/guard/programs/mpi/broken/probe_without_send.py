@@ -1,0 +1,12 @@
+"""Rank 0 looks for a message that nobody sends."""
+
+import numpy as np
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+if comm.rank == 0:
+    status = MPI.Status()
+    comm.Probe(source=MPI.ANY_SOURCE, tag=2, status=status)  # <- here
+    room = np.empty(status.Get_count(MPI.DOUBLE))
+    comm.Recv(room, source=status.Get_source(), tag=2)
+comm.Barrier()

@@ -1,0 +1,12 @@
+"""The buffer has room for 4 values, 6 are sent."""
+
+import numpy as np
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+if comm.rank == 0:
+    comm.Send(np.ones(6), dest=1)
+elif comm.rank == 1:
+    room = np.empty(4)
+    comm.Recv(room, source=0)  # <- here
+comm.Barrier()

@@ -1,0 +1,11 @@
+"""The last rank sleeps; the others wait for it."""
+
+import time
+
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+if comm.rank == comm.size - 1:
+    time.sleep(1.5)
+comm.Barrier()
+print("rank", comm.rank, comm.allreduce(1))

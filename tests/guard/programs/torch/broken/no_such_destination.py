@@ -1,0 +1,13 @@
+"""The last rank sends on to a rank that is not there."""
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+token = torch.zeros(1)
+if rank > 0:
+    dist.recv(token, src=rank - 1)
+dist.send(token + 1, dst=rank + 1)  # <- here
+print("rank", rank, token.item())
+dist.destroy_process_group()

@@ -1,0 +1,1 @@
+"""A package with a module that is run by `python -m`."""
