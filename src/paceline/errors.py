@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -51,3 +51,20 @@ def listed(name: str, values: Any, of: str) -> list[Any]:
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         raise InputError(f"{name} must be {of}, got {values!r}")
     return [value.item() if hasattr(value, "item") else value for value in values]
+
+
+def name_ranks(ranks: Iterable[int]) -> str:
+    """Name ranks shortly.
+
+    >>> name_ranks([6]), name_ranks([0, 1, 2, 5])
+    ('rank 6', 'ranks 0-2, 5')
+    """
+    ordered = sorted(ranks)
+    runs: list[list[int]] = []
+    for rank in ordered:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(texts)}"

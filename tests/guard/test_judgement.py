@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
+from tests.guard.simulation import Job
 
 from paceline.guard.diagnose import find_certain, find_stuck
 from paceline.guard.events import Call, Group, RankState, Snapshot, Waiting
 from paceline.guard.finding import Finding
 from paceline.guard.progress import stuck_ranks
-from tests.guard.simulation import Job
 
 _COLLECTIVES = ["Barrier", "Allreduce", "Bcast", "Reduce", "allgather"]
 _WORLD = "mpi-world"

@@ -21,6 +21,8 @@ import pytest
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.segments import remove_left_segments, segments_now
 
+pytestmark = pytest.mark.programs
+
 _PROGRAMS = Path(__file__).parent / "programs" / "mpi"
 _HERE = "# <- here"
 _DEADLINE_SECONDS = 60.0

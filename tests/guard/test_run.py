@@ -227,7 +227,8 @@ def test_a_module_and_its_arguments_run_on_every_rank(tmp_path: Path) -> None:
     write(tmp_path, "job/__init__.py", "")
     write(
         tmp_path, "job/train.py",
-        "import sys\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\nprint(f'{sys.argv[1:]}\\n', end='', flush=True)\n",
+        "import sys\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
+        "print(f'{sys.argv[1:]}\\n', end='', flush=True)\n",
     )  # fmt: skip
     done = run(tmp_path, "-n", "2", "--carrier", "mpi", "--", sys.executable, "-m", "job.train", "--lr", "0.1")
     assert (done.returncode, done.stdout) == (0, "['--lr', '0.1']\n" * 2)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from paceline.errors import name_ranks
 from paceline.loader import check_contract
 from paceline.loader.contract import Factory
 from paceline.plan import Tail
 from paceline.report.contract import contract_as_json, contract_as_text
 from paceline.report.plan import compare_tails, tails_as_json, tails_as_text
-from paceline.report.text import groups_text, ranks_text, table_text
+from paceline.report.text import groups_text, table_text
 
 
 def test_runs_of_ranks_are_shortened() -> None:
-    assert ranks_text([0, 1, 2, 3, 7, 9, 10]) == "ranks 0-3, 7, 9-10"
-    assert ranks_text([4]) == "rank 4"
+    assert name_ranks([0, 1, 2, 3, 7, 9, 10]) == "ranks 0-3, 7, 9-10"
+    assert name_ranks([4]) == "rank 4"
 
 
 def test_groups_follow_the_ranks() -> None:

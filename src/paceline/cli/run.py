@@ -41,10 +41,10 @@ def add_to(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
+    from paceline.errors import name_ranks
     from paceline.guard.records import keep_records
     from paceline.guard.run import Options, run_watched
     from paceline.report.finding import failures_as_text, finding_as_text, notice_as_text, run_as_json
-    from paceline.report.text import ranks_text
 
     command = _command(options)
     out = Path(options.out) if options.out else None
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         _say(f"paceline: not everything was watched: {problem}")
     if result.finding is not None:
         if result.lost:
-            _say(f"paceline: {ranks_text(result.lost)}: too much to record, not all messages could be judged")
+            _say(f"paceline: {name_ranks(result.lost)}: too much to record, not all messages could be judged")
         _say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
     elif result.exit_code and result.num_ranks:
         _say(failures_as_text(result.exit_code, result.failures))

@@ -269,10 +269,11 @@ def _conditional(snapshot: Snapshot, parting: Parting | None, sources: Sources) 
     ):
         if condition is not None:
             call = parting.calls[inside[0]]
+            their = verb(inside, "its", "their")
             return Explanation(
                 ranks=tuple(sorted(inside if len(first) == len(second) else second)),
                 summary=f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {call_name(call)} at {site}, "
-                f"under `if {condition}`; from then on {verb(inside, 'its', 'their')} calls meet other calls of the others",
+                f"under `if {condition}`; from then on {their} calls meet other calls of the others",
                 cause="rank-conditional-call",
                 advice=f"take the {call_name(call)} at {site} out of the `if {condition}`, so that every rank makes it",
             )

@@ -14,7 +14,7 @@ from paceline.guard.mpi_collectives import watched_collectives
 from paceline.guard.mpi_messages import watched_messages
 from paceline.guard.mpi_watch import MpiWatch, named_like
 from paceline.guard.operations import BY_NAME
-from paceline.guard.session import SESSION, identity_of, launcher_name
+from paceline.guard.session import SESSION, InCall, identity_of, launcher_name
 from paceline.guard.sites import current_frames
 from paceline.guard.threads import count_running_threads
 
@@ -105,14 +105,8 @@ def _creation(base: Any, name: str, watch: MpiWatch) -> Any:
             return base(self, *args, **named)
         number = recorder.collective(comm, code)
         sequence = recorder.position(comm)
-        word = recorder.block(number)
-        try:
+        with InCall(recorder, number):
             made = base(self, *args, **named)
-        except BaseException as error:
-            SESSION.note_failure(error, number)
-            raise
-        finally:
-            recorder.unblock(word, number)
         return watch.adopt(made, comm, sequence, f"{comm.name}.{name}" if comm.name != "WORLD" else name)
 
     return named_like(call, base)
@@ -138,14 +132,8 @@ def _create_group(base: Any, watch: MpiWatch) -> Any:
         if meeting is None:
             return base(self, group, tag)
         number = recorder.collective(meeting, code)
-        word = recorder.block(number)
-        try:
+        with InCall(recorder, number):
             made = base(self, group, tag)
-        except BaseException as error:
-            SESSION.note_failure(error, number)
-            raise
-        finally:
-            recorder.unblock(word, number)
         return watch.adopt(made, meeting, 1, "Create_group")
 
     return named_like(call, base)

@@ -12,7 +12,7 @@ from paceline.guard.mpi_requests import Posted
 from paceline.guard.mpi_watch import MpiWatch, named_like
 from paceline.guard.operations import BY_NAME
 from paceline.guard.recorder import Communicator, Recorder
-from paceline.guard.session import SESSION
+from paceline.guard.session import SESSION, InCall
 
 
 def watched_messages(base: Any, watch: MpiWatch) -> dict[str, Any]:
@@ -54,14 +54,8 @@ def _send(base: type, name: str, watch: MpiWatch) -> Any:
             return function(self, buf, dest, tag)
         dtype, num_bytes, count = UNKNOWN if pickled else size_of(buf)
         number = _begin_send(recorder, comm, code, watch.peer(dest), tag, (dtype, num_bytes, count))
-        word = recorder.block(number)
-        try:
+        with InCall(recorder, number):
             return function(self, buf, dest, tag)
-        except BaseException as error:
-            SESSION.note_failure(error, number)
-            raise
-        finally:
-            recorder.unblock(word, number)
 
     return named_like(call, function)
 
@@ -277,14 +271,8 @@ def _exchange(base: type, name: str, watch: MpiWatch) -> Any:
         recorder.meet_message(number, comm, SENT, target, sendtag, nth, pack_size(sent[0], sent[1]))
         recorder.meet_message(number, comm, RECEIVED, peer, wanted, coming, size)
         status = status_type() if status is None else status
-        word = recorder.block(number)
-        try:
+        with InCall(recorder, number):
             value = function(self, data, dest, sendtag, *into, source, recvtag, status)
-        except BaseException as error:
-            SESSION.note_failure(error, number)
-            raise
-        finally:
-            recorder.unblock(word, number)
         if peer != NOBODY:
             peer, wanted = status.Get_source(), status.Get_tag()
             recorder.count_message(comm, RECEIVED, peer, wanted)

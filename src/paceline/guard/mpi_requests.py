@@ -8,7 +8,7 @@ from typing import Any
 from paceline.guard.layout import ANY, RECEIVED, SENT
 from paceline.guard.operations import BY_NAME
 from paceline.guard.recorder import Communicator, Recorder
-from paceline.guard.session import SESSION
+from paceline.guard.session import SESSION, InCall
 
 
 class Posted:
@@ -161,14 +161,8 @@ def _derive(base: Any, mpi: Any) -> type:
                 value = function(requests, statuses)
             else:
                 number = recorder.wait(code, _numbers(requests), any_of=not name.lower().endswith("all"))
-                word = recorder.block(number)
-                try:
+                with InCall(recorder, number):
                     value = function(requests, statuses)
-                except BaseException as error:
-                    SESSION.note_failure(error, number)
-                    raise
-                finally:
-                    recorder.unblock(word, number)
             for index, status in _completed(name.lower(), value, statuses, out, mpi.UNDEFINED):
                 posted = _posted(requests[index])
                 if posted is not None:

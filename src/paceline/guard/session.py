@@ -102,6 +102,23 @@ class Session:
 SESSION = Session()
 
 
+class InCall:
+    """The time that a rank is inside a call: `with InCall(recorder, number): ...` makes it."""
+
+    __slots__ = ("_number", "_recorder", "_word")
+
+    def __init__(self, recorder: Recorder, number: int) -> None:
+        self._recorder, self._number = recorder, number
+
+    def __enter__(self) -> None:
+        self._word = self._recorder.block(self._number)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            SESSION.note_failure(error, self._number)
+        self._recorder.unblock(self._word, self._number)
+
+
 def identity_of(*parts: object) -> str:
     """Return a short name for a communicator that is the same on all its members."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()

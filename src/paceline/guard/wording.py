@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from paceline.errors import name_ranks
 from paceline.guard.events import Call, Snapshot
 from paceline.guard.layout import ANY, NOTHING
 from paceline.guard.match import received_half
 from paceline.guard.operations import Family, shown_name
-
-
-def name_ranks(ranks: Iterable[int]) -> str:
-    """Name ranks shortly.
-
-    >>> name_ranks([6]), name_ranks([0, 1, 2, 5])
-    ('rank 6', 'ranks 0-2, 5')
-    """
-    ordered = sorted(ranks)
-    runs: list[list[int]] = []
-    for rank in ordered:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(texts)}"
 
 
 def verb(ranks: Iterable[int], one: str, many: str) -> str:
@@ -99,3 +83,16 @@ def call_detail(snapshot: Snapshot, call: Call) -> str:
     elif size:
         parts.append(size)
     return ", ".join(parts)
+
+
+__all__ = [
+    "call_detail",
+    "call_name",
+    "member_rank",
+    "name_ranks",
+    "new_group_text",
+    "nth",
+    "size_text",
+    "tag_text",
+    "verb",
+]

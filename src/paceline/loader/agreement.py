@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from paceline.comm import Comm
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, name_ranks
 
 _TEXT_BYTES = 65536
 _GATHERED_BYTES = 128 * 1024  # the first messages that a rank receives
@@ -80,9 +80,5 @@ def _with_texts(comm: Comm, what: str, mine: str, device: torch.device) -> str:
     ranks: dict[str, list[int]] = {}
     for rank, own in enumerate(lines):
         ranks.setdefault("; ".join(line for line in own if line not in shared), []).append(rank)
-    who = (f"{_named(members)}: {text or 'nothing of its own'}" for text, members in ranks.items())
+    who = (f"{name_ranks(members)}: {text or 'nothing of its own'}" for text, members in ranks.items())
     return f"{what} - {' | '.join(who)}"
-
-
-def _named(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"

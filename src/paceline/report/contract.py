@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from paceline.errors import name_ranks
 from paceline.loader.contract import BrokenContract, ContractResult, Difference, IdCount
-from paceline.report.text import groups_text, ranks_text
+from paceline.report.text import groups_text
 
 
 def contract_as_text(result: ContractResult, name: str) -> str:
@@ -28,7 +29,7 @@ def contract_as_text(result: ContractResult, name: str) -> str:
 
 
 def _broken_lines(broken: BrokenContract) -> Iterator[str]:
-    who = ranks_text(broken.ranks)
+    who = name_ranks(broken.ranks)
     field = "the batch" if not broken.field else f"field {broken.field!r}"
     yield {
         Difference.STEPS: f"  unequal steps: from step {broken.step} on (counted from 0) not all ranks "
@@ -41,7 +42,7 @@ def _broken_lines(broken: BrokenContract) -> Iterator[str]:
     }[broken.kind]
     for group in broken.groups:
         unit = " steps" if broken.kind is Difference.STEPS else ""
-        yield f"    {ranks_text(group.ranks)}: {group.value}{unit}"
+        yield f"    {name_ranks(group.ranks)}: {group.value}{unit}"
 
 
 def _id_lines(ids: IdCount, exactly_once: bool) -> Iterator[str]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from paceline.errors import name_ranks
 from paceline.guard.events import End
 from paceline.guard.finding import Divergence, Finding, RankGroup
 from paceline.guard.stragglers import Notice
-from paceline.report.text import ranks_text
 
 _CAUSES = {
     "uneven-steps": "ranks make different numbers of steps",
@@ -51,7 +51,7 @@ def finding_as_text(finding: Finding, records: Path | None = None, *, colours: b
 
 def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
     """Lay ranks, call and site out in columns; nothing is cut off."""
-    rows = [(ranks_text(group.ranks), group.call or group.state, group.site or "", _rest(group)) for group in groups]
+    rows = [(name_ranks(group.ranks), group.call or group.state, group.site or "", _rest(group)) for group in groups]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return [
         "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
@@ -71,7 +71,7 @@ def _rest(group: RankGroup) -> str:
 
 
 def _divergence_text(divergence: Divergence) -> str:
-    sides = ", ".join(f"{ranks_text(group.ranks)} {group.call} at {group.site}" for group in divergence.groups)
+    sides = ", ".join(f"{name_ranks(group.ranks)} {group.call} at {group.site}" for group in divergence.groups)
     return f"first difference at call {divergence.sequence} on {divergence.communicator}: {sides}"
 
 
@@ -90,7 +90,7 @@ def failures_as_text(code: int, failures: Sequence[tuple[int, End]]) -> str:
     for rank, end in failures:
         site = f" at {end.site}" if end.site else ""
         groups.setdefault(f"{end.kind.value}{site}: {end.detail}", []).append(rank)
-    said = "; ".join(f"{ranks_text(ranks)} {text}" for text, ranks in groups.items())
+    said = "; ".join(f"{name_ranks(ranks)} {text}" for text, ranks in groups.items())
     return f"paceline: the job ended with code {code}; no rank fell out of line" + (f" ({said})" if said else "")
 
 

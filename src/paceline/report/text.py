@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-
-def ranks_text(ranks: Iterable[int]) -> str:
-    """Name ranks shortly.
-
-    >>> ranks_text([6]), ranks_text([0, 1, 2, 5])
-    ('rank 6', 'ranks 0-2, 5')
-    """
-    ordered = sorted(ranks)
-    runs: list[list[int]] = []
-    for rank in ordered:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(texts)}"
+from paceline.errors import name_ranks
 
 
 def groups_text(values: Sequence[object]) -> str:
@@ -35,7 +20,7 @@ def groups_text(values: Sequence[object]) -> str:
         ranks.setdefault(value, []).append(rank)
     if len(ranks) == 1:
         return f"{values[0]} on every rank"
-    return "; ".join(f"{value} on {ranks_text(members)}" for value, members in ranks.items())
+    return "; ".join(f"{value} on {name_ranks(members)}" for value, members in ranks.items())
 
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
