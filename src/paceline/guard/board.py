@@ -30,6 +30,9 @@ def pack_size(dtype: int, num_bytes: int) -> int:
     return dtype << 56 | (UNKNOWN_BYTES if num_bytes < 0 else min(num_bytes, UNKNOWN_BYTES - 1))
 
 
+NO_SIZE = pack_size(0, -1)
+
+
 def calls_differ(mine: int, other: int) -> bool:
     """Say whether two members at the same position call differently; other positions do not count."""
     if mine == other or mine >> 32 != other >> 32:

@@ -108,15 +108,20 @@ def _share(size: Size, comm: Communicator) -> Size:
 
 
 def _collective(base: Any, code: int, facts: Facts) -> Any:
+    is_barrier = base.__name__ in ("Barrier", "barrier")
+
     def call(self: Any, *args: Any, **named: Any) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
         if comm is None or recorder is None:
             return base(self, *args, **named)
-        try:
-            root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
-        except TypeError:  # wrong arguments: mpi4py says so better
-            return base(self, *args, **named)
-        number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count)
+        if is_barrier:  # there is nothing to compare
+            number = recorder.collective(comm, code)
+        else:
+            try:
+                root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
+            except TypeError:  # wrong arguments: mpi4py says so better
+                return base(self, *args, **named)
+            number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count)
         word = recorder.block(number)
         try:
             return base(self, *args, **named)

@@ -23,11 +23,11 @@ from typing import Any
 
 from paceline.guard import layout
 from paceline.guard.board import (
+    NO_SIZE,
     Board,
     MessageBoard,
     message_fits,
     message_key,
-    pack_call,
     pack_size,
 )
 from paceline.guard.layout import ANY, NOTHING, RECEIVED, SENT
@@ -110,7 +110,8 @@ class Recorder:
         words[layout.PID], words[layout.START_TIME] = self.pid, start_time(self.pid)
         words[layout.WORLD_SIZE], words[layout.RANK] = world_size, rank
         words[layout.JOINED] = _now()
-        self._site_of = Sites(self._describe_site).number
+        sites = Sites(self._describe_site)
+        self._site_of, self._known_sites = sites.number, sites.known
         self.write_text({"cwd": os.getcwd(), "argv": sys.argv[:20], "executable": sys.executable})
         words[0] = layout.MAGIC
 
@@ -298,7 +299,13 @@ class Recorder:
         every microsecond is paid by every call, so what `begin` does is written out here.
         """
         sequence = next(communicator.numbers)
-        site = self._site_of(_get_frame(depth))
+        frame = _get_frame(depth)
+        caller = frame.f_back
+        site = self._known_sites.get(
+            (id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti) if caller else 0
+        )
+        if site is None:
+            site = self._site_of(frame)
         at_site = self._site_counts[site] = self._site_counts[site] + 1
         number = next(self._numbers)
         _pack_record(
@@ -311,7 +318,8 @@ class Recorder:
         words[communicator.position_word] = sequence
         board = communicator.board
         if board is not None:
-            other = board.meet(sequence, pack_call(sequence, operation, root, reduction), pack_size(dtype, num_bytes))
+            call = (sequence & 0xFFFFFFFF) << 32 | operation << 23 | (root + 1 & 0x7FFF) << 8 | reduction  # pack_call
+            other = board.meet(sequence, call, NO_SIZE if num_bytes < 0 and not dtype else pack_size(dtype, num_bytes))
             if other >= 0:
                 self.stop(number, layout.STOP_COLLECTIVE, communicator.ranks[other])
         return number

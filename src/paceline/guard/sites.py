@@ -47,7 +47,7 @@ class Sites:
         self._describe = describe
         self._folders = library_folders()
         self._numbers: dict[tuple[int, int, int, int], int] = {}
-        self._known: dict[tuple[int, int, int, int], int] = {}  # those whose innermost frame is the user's
+        self.known: dict[object, int] = {}  # those whose innermost frame is the user's
         self._is_library: dict[CodeType, bool] = {}
         self._by_id: dict[int, bool] = {}  # id of a code object that _is_library keeps alive
         self._next = 1
@@ -56,7 +56,7 @@ class Sites:
         """Return the number of the site of a call made in this frame."""
         caller = frame.f_back
         if caller is not None:
-            found = self._known.get((id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti))
+            found = self.known.get((id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti))
             if found is not None:
                 return found
         return self._find(frame)
@@ -74,7 +74,7 @@ class Sites:
         if number is None:
             number = self._add(key, here)
             if here is frame:
-                self._known[key] = number  # a frame of a library says nothing by itself: its user must be looked for
+                self.known[key] = number  # a frame of a library says nothing by itself: its user must be looked for
         return number
 
     def _is_of_library(self, code: CodeType) -> bool:
