@@ -30,6 +30,7 @@ _EVEN_STEPS = (
     "give every rank the same number of steps: paceline.PlanSampler does, or stop all ranks at the smallest count "
     "(all_reduce with MIN before the loop)"
 )
+_MAX_SAID = 4  # groups of ranks that a sentence names
 _PLURALS = {"list of ranks": "lists of ranks"}
 _NAMES_A_RANK = re.compile(r"rank|main|master|leader|process_index", re.IGNORECASE)
 _FIELD_CAUSES = {"root": "root", "reduction": "reduction", "dtype": "dtype", "count": "shape", "communicator": "group"}
@@ -444,16 +445,21 @@ def _odd_ones(calls: Mapping[int, Call]) -> tuple[int, ...]:
 
 
 def _stuck_text(snapshot: Snapshot, calls: Mapping[int, Call]) -> str:
-    groups: dict[str, list[int]] = {}
+    groups: dict[tuple[object, ...], list[int]] = {}
     for rank, call in calls.items():
+        key = (call.operation, call.communicator, call.site, call.root, call.tag, call.source, call.source_tag)
+        groups.setdefault(key, []).append(rank)
+    ordered = sorted(groups.values(), key=lambda ranks: (-len(ranks), ranks))
+    texts = []
+    for ranks in ordered[:_MAX_SAID]:
+        call = calls[ranks[0]]
         detail = call_detail(snapshot, call)
         group = snapshot.groups.get(call.communicator)
         on = f" on {group.name}" if group is not None and call.is_collective else ""
-        text = f"{call_name(call)}{on} at {call.site}" + (f" ({detail})" if detail else "")
-        groups.setdefault(text, []).append(rank)
-    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1]))
-    texts = [f"{name_ranks(ranks)} in {text}" for text, ranks in ordered[:4]]
-    more = f" and {len(ordered) - 4} more" if len(ordered) > 4 else ""
+        texts.append(
+            f"{name_ranks(ranks)} in {call_name(call)}{on} at {call.site}" + (f" ({detail})" if detail else "")
+        )
+    more = f" and {len(ordered) - _MAX_SAID} more" if len(ordered) > _MAX_SAID else ""
     return ", ".join(texts) + more
 
 

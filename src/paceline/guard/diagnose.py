@@ -16,9 +16,10 @@ from paceline.guard.history import Parting, find_parting
 from paceline.guard.layout import ANY, NOBODY, NOTHING, STOP_ARGUMENT
 from paceline.guard.match import Misfit, Mismatch, calls_at, find_misfit, find_mismatch, mismatch_at, received_half
 from paceline.guard.operations import Family
-from paceline.guard.progress import in_flight, stuck_ranks
+from paceline.guard.progress import stuck_ranks
 from paceline.guard.wording import call_detail, call_name, member_rank, name_ranks, size_text, tag_text
 
+_MAX_GROUPS = 200
 Sources = Callable[[str], str | None]  # file -> its text, if it can be read
 
 
@@ -296,6 +297,8 @@ def _calls_waited_for(waiting: Waiting) -> Sequence[Call]:
 def _gone_that_are_needed(snapshot: Snapshot, stuck: frozenset[int]) -> list[int]:
     """Return gone ranks that stuck ranks exchange messages with, or wait for in a collective."""
     gone: set[int] = set()
+    if all(state is None or state.end is None for state in snapshot.ranks):
+        return []
     for rank in stuck:
         state = snapshot.state(rank)
         assert state is not None
@@ -327,7 +330,8 @@ def _partners(snapshot: Snapshot, state: RankState, call: Call) -> set[int]:
 
 def _wrong_message(snapshot: Snapshot, stuck: frozenset[int]) -> Finding | None:
     """Find a receive that waits for a message, while one lies there that no receive of the rank wants."""
-    for rank in sorted(stuck):
+    messages = _lying_messages(snapshot)
+    for rank in sorted(stuck & messages.keys()):
         state = snapshot.state(rank)
         assert state is not None
         receives = [
@@ -336,9 +340,9 @@ def _wrong_message(snapshot: Snapshot, stuck: frozenset[int]) -> Finding | None:
             for call in (_calls_waited_for(waiting) if waiting is not None else ())
             if call.facts.family in (Family.RECEIVE, Family.PROBE, Family.EXCHANGE)
         ]
-        lying = [lie for lie in _lying_there(snapshot, state) if not any(_takes(lie, call) for call in receives)]
+        lying = [lie for lie in messages[rank] if not any(_takes(lie, call) for call in receives)]
         for call in receives:
-            if lying and not any(_takes(lie, call) for lie in _lying_there(snapshot, state)):
+            if lying and not any(_takes(lie, call) for lie in messages[rank]):
                 return _of_lying(snapshot, state, call, min(lying, key=lambda lie: _distance(lie, call)))
     return None
 
@@ -353,17 +357,19 @@ class _Lying:
     tag: int
 
 
-def _lying_there(snapshot: Snapshot, state: RankState) -> list[_Lying]:
-    found = []
-    for name, group in snapshot.groups.items():
-        if state.rank not in group.ranks:
-            continue
-        me = group.ranks.index(state.rank)
-        for member, sender in enumerate(group.ranks):
-            other = snapshot.state(sender)
-            if other is not None:
-                tags = sorted(in_flight(other, state, name, me, member))
-                found += [_Lying(communicator=name, member=member, sender=sender, tag=tag) for tag in tags]
+def _lying_messages(snapshot: Snapshot) -> dict[int, list[_Lying]]:
+    """Return the messages that have been sent and not received, by the rank they were sent to."""
+    found: dict[int, list[_Lying]] = {}
+    for sender in snapshot.ranks:
+        for (name, peer, tag), count in sender.sent.items() if sender is not None else ():
+            group = snapshot.groups.get(name)
+            receiver = snapshot.state(group.ranks[peer]) if group is not None and peer < len(group.ranks) else None
+            if sender is None or group is None or receiver is None:
+                continue
+            member = group.member(sender.rank)
+            if count > receiver.received.get((name, member, tag), 0):
+                lying = _Lying(communicator=name, member=member, sender=sender.rank, tag=tag)
+                found.setdefault(receiver.rank, []).append(lying)
     return found
 
 
@@ -427,11 +433,44 @@ def _latest_position(snapshot: Snapshot, stuck: frozenset[int]) -> tuple[str, in
 def rank_groups(snapshot: Snapshot, calls: Mapping[int, Call] | None = None) -> tuple[RankGroup, ...]:
     """Group ranks by what they do; `calls` says what a rank is shown with, instead of where it waits."""
     calls = calls or {}
-    groups: dict[RankGroup, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for rank, state in enumerate(snapshot.ranks):
-        groups.setdefault(_situation(snapshot, state, calls.get(rank)), []).append(rank)
-    made = [replace(situation, ranks=tuple(ranks)) for situation, ranks in groups.items()]
+        groups.setdefault(_likeness(state, calls.get(rank)), []).append(rank)
+    if len(groups) > _MAX_GROUPS:  # thousands of ranks with a peer of their own each: leave the peers out
+        groups = {}
+        for rank, state in enumerate(snapshot.ranks):
+            likeness = _likeness(state, calls.get(rank))
+            groups.setdefault(likeness[:5], []).append(rank)
+    made = []
+    for ranks in groups.values():
+        situation = _situation(snapshot, snapshot.state(ranks[0]), calls.get(ranks[0]))
+        more = f"; {len(ranks)} ranks, each with its own peer" if len(groups) > _MAX_GROUPS else ""
+        made.append(replace(situation, ranks=tuple(ranks), detail=f"{situation.detail}{more}"))
     return tuple(sorted(made, key=lambda group: (-len(group.ranks), group.ranks)))
+
+
+def _likeness(state: RankState | None, shown: Call | None) -> tuple[object, ...]:
+    """Return what is equal for ranks in the same situation, without putting it into words."""
+    if state is None:
+        return (None,)
+    waiting = next((waiting for waiting in state.threads if waiting is not None), None)
+    call = shown or (waiting.call if waiting is not None else None)
+    if state.end is not None and shown is None:
+        return (state.end.kind, state.end.site, state.end.detail)
+    if call is None:
+        last = state.history[-1] if state.history else None
+        return ("runs", last.operation if last else None, last.site if last else None)
+    requests = () if waiting is None or shown is not None else tuple(map(_likeness_of_call, waiting.requests))
+    inside = waiting is not None and waiting.call is call
+    ended = state.end.detail if state.end is not None else None
+    return (ended, inside or state.stop is not None, state.waits, *_likeness_of_call(call), requests)
+
+
+def _likeness_of_call(call: Call) -> tuple[object, ...]:
+    return (
+        call.operation, (call.site, call.communicator, call.sequence if call.is_collective else 0), call.root, call.tag,
+        call.dtype, call.count, call.num_bytes, call.reduction, call.source, call.source_tag,
+    )  # fmt: skip
 
 
 def _situation(snapshot: Snapshot, state: RankState | None, shown: Call | None) -> RankGroup:

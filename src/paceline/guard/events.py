@@ -113,6 +113,12 @@ class Group:
     name: str
     ranks: tuple[int, ...]
 
+    def member(self, rank: int) -> int:
+        """Return the number of a rank in the communicator."""
+        if rank < len(self.ranks) and self.ranks[rank] == rank:  # so it is in the world, which may be large
+            return rank
+        return self.ranks.index(rank)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankState:

@@ -17,7 +17,7 @@ from paceline.guard.boards import differing_positions
 from paceline.guard.diagnose import find_certain, find_first_failure, find_stuck, mismatch_finding
 from paceline.guard.events import Snapshot
 from paceline.guard.finding import Finding
-from paceline.guard.layout import STOPPED
+from paceline.guard.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
 from paceline.guard.processes import activity
 from paceline.guard.progress import stuck_ranks
 from paceline.guard.worlds import Rings, World
@@ -25,6 +25,7 @@ from paceline.guard.worlds import Rings, World
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
 _GATHER_SECONDS = 0.2  # how long to wait for ranks that are on their way, to see who is in the minority
+_SWEEP_SECONDS = 0.1
 _CPU_SECONDS = 0.03  # what a rank must have had of the processor in that time, unless it sleeps
 
 Sources = Callable[[str], str | None]
@@ -41,6 +42,7 @@ class _Memory:
     staying_since: float = 0.0
     cpu_then: dict[int, float] = field(default_factory=dict)
     ended: frozenset[int] = frozenset()
+    swept_at: float = 0.0
     held_since: float | None = None  # when a finding was first made that is held back for a moment
 
 
@@ -84,6 +86,7 @@ class Judge:
         world.note_memory()
         marks = world.marks()
         changed = marks != memory.marks
+        still = any(mark == memory.marks.get(rank) and _waits(mark) for rank, mark in marks.items())
         memory.marks = marks
         stopped = [rank for rank, mark in marks.items() if mark[STOPPED]]
         ended = frozenset(rank for rank, mark in marks.items() if mark[-1])
@@ -94,13 +97,13 @@ class Judge:
                 for rank in stopped:
                     world.let_go_on(rank)
         elif changed:
-            finding = self._swept(world) or self._gone(world, marks)
+            finding = self._swept(world, memory) or self._gone(world, marks)
         memory.ended = ended
         if finding is not None and self._others_are_coming(memory, finding):
             return None
         if finding is None:
             memory.held_since = None
-            if marks != memory.judged:
+            if still and marks != memory.judged:
                 finding = self._stuck(world, memory, marks)
         return finding
 
@@ -120,8 +123,12 @@ class Judge:
         there = sum(len(group.ranks) for group in finding.groups if group.sequence is not None)
         return coming > 0 and there - len(finding.ranks) <= len(finding.ranks) + coming
 
-    def _swept(self, world: World) -> Finding | None:
+    def _swept(self, world: World, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""
+        now = time.monotonic()
+        if now - memory.swept_at < _SWEEP_SECONDS:
+            return None
+        memory.swept_at = now
         for communicator, sequence in differing_positions(self._folder, world.name):
             snapshot = world.snapshot(history=_LONG_HISTORY)
             finding = mismatch_finding(snapshot, communicator, sequence, self.source_of)
@@ -190,6 +197,11 @@ class Judge:
             last = max([last, *events])
         latency = (time.monotonic_ns() - last) / 1e6 if last else 0.0
         return replace(finding, latency_ms=round(max(0.0, latency), 1))
+
+
+def _waits(mark: tuple[int, ...]) -> bool:
+    """Say whether some thread of a rank is inside a call."""
+    return any(mark[THREADS_AT : THREADS_AT + MAX_THREADS * THREAD_WORDS : THREAD_WORDS])
 
 
 def _cpu(world: World, rank: int) -> float:

@@ -144,7 +144,7 @@ def _misfit(snapshot: Snapshot, rank: int, call: Call, peer: int) -> Misfit | No
         if other.communicator != call.communicator:
             continue
         for sender, sent, receiver, received in ((rank, call, peer, other), (peer, other, rank, call)):
-            name = _misfit_field(sent, group.ranks.index(receiver), received, group.ranks.index(sender))
+            name = _misfit_field(sent, group.member(receiver), received, group.member(sender))
             if name is not None:
                 return Misfit(field=name, sender=sender, receiver=receiver, sent=sent, received=received)
     return None

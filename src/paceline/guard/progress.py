@@ -159,7 +159,7 @@ class _Fixpoint:
         other = self._snapshot.state(receiver)
         if other is None or not (other.messages_known and state.messages_known):
             return True
-        sender = group.ranks.index(state.rank)
+        sender = group.member(state.rank)
         if call.sequence and other.received.get((call.communicator, sender, call.tag), 0) >= call.sequence:
             return True
         for posted in self._posted_receives(receiver):
@@ -175,7 +175,7 @@ class _Fixpoint:
             return True
         if not state.messages_known:
             return True
-        me = group.ranks.index(state.rank)
+        me = group.member(state.rank)
         candidates = range(len(group.ranks)) if source == ANY else (source,)
         can = False
         for member in candidates:
@@ -209,7 +209,7 @@ def first_unmet(snapshot: Snapshot, state: RankState, waiting: Waiting) -> Call:
             continue
         group = snapshot.groups.get(call.communicator)
         members = range(len(group.ranks)) if group is not None and call.root == ANY else (call.root,)
-        me = group.ranks.index(state.rank) if group is not None else 0
+        me = group.member(state.rank) if group is not None else 0
         others = [(member, snapshot.state(group.ranks[member])) for member in members] if group is not None else []
         if not any(
             fits(call.tag, tag)

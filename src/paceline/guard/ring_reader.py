@@ -148,7 +148,9 @@ class RingReader:
 
     def posted(self) -> tuple[Call, ...]:
         """Return all requests under way."""
-        found = (self.request(number) for number in range(1, layout.MAX_REQUESTS))
+        begin, step = layout.REQUESTS_AT // layout.WORD, layout.RECORD_BYTES // layout.WORD
+        used = self._words[begin : begin + layout.MAX_REQUESTS * step : step].tolist()
+        found = (self.request(number) for number, record in enumerate(used) if record)
         return tuple(call for call in found if call is not None and call.left_ns == 0)
 
     def stop(self, rank_of_peer: int | None = None) -> Stop | None:
