@@ -7,7 +7,7 @@ import time
 import torch
 import torch.distributed as dist
 
-BLOCKS, CALLS = 20, 50
+BLOCKS, CALLS = 10, 40
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 

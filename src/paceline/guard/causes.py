@@ -65,7 +65,7 @@ def explain_mismatch(snapshot: Snapshot, mismatch: Mismatch, parting: Parting | 
     known = _explain_parting(snapshot, parting, sources)
     if known is not None:
         return known
-    if mismatch.field == "operation":
+    if mismatch.field == "operation" or _lines_are_shared(snapshot, mismatch):
         return _explain_operation(snapshot, mismatch)
     values = _values(snapshot, mismatch)
     where = _place_text(mismatch.calls.values())
@@ -132,7 +132,7 @@ def _explain_parting(snapshot: Snapshot, parting: Parting | None, sources: Sourc
 def _explain_operation(snapshot: Snapshot, mismatch: Mismatch) -> Explanation:
     texts = _calls_text(mismatch.calls)
     group = snapshot.groups[mismatch.communicator].name
-    order = _is_other_order(snapshot, mismatch)
+    order = _is_other_order(snapshot, mismatch) or _lines_are_shared(snapshot, mismatch)
     return Explanation(
         ranks=mismatch.odd_ones,
         summary=f"{name_ranks(mismatch.odd_ones)} fell out of line: at the {nth(mismatch.sequence)} collective on "
@@ -152,6 +152,20 @@ def _calls_text(calls: Mapping[int, Call]) -> str:
     return ", ".join(
         f"{name_ranks(ranks)} {verb(ranks, 'calls', 'call')} {name} at {site}" for (name, site), ranks in ordered
     )
+
+
+def _lines_are_shared(snapshot: Snapshot, mismatch: Mismatch) -> bool:
+    """Say whether ranks are at different lines here, and each has been at the other's line too: the order differs."""
+    ranks: dict[tuple[str, ...], int] = {}
+    for rank, call in mismatch.calls.items():
+        ranks.setdefault(place_of(call), rank)
+    if len(ranks) < 2:
+        return False
+    for place, rank in ranks.items():
+        past = {place_of(call) for call in collectives_of(snapshot, rank, mismatch.communicator).values()}
+        if not ranks.keys() - {place} <= past:
+            return False
+    return True
 
 
 def _is_other_order(snapshot: Snapshot, mismatch: Mismatch) -> bool:

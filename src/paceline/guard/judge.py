@@ -18,7 +18,7 @@ from paceline.guard.diagnose import find_certain, find_first_failure, find_stuck
 from paceline.guard.events import Snapshot
 from paceline.guard.finding import Finding
 from paceline.guard.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
-from paceline.guard.processes import activity
+from paceline.guard.processes import activity, processor_seconds
 from paceline.guard.progress import stuck_ranks
 from paceline.guard.worlds import Rings, World
 
@@ -26,7 +26,7 @@ _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
 _GATHER_SECONDS = 0.2  # how long to wait for ranks that are on their way, to see who is in the minority
 _SWEEP_SECONDS = 0.1
-_CPU_SECONDS = 0.03  # what a rank must have had of the processor in that time, unless it sleeps
+_CPU_SECONDS = 0.002  # what a rank must have had of the processor in that time, unless it sleeps
 
 Sources = Callable[[str], str | None]
 
@@ -173,7 +173,7 @@ class Judge:
             found = activity(world.ranks[rank].process.pid)
             if found is None:
                 continue
-            worked = found.cpu_seconds - memory.cpu_then.get(rank, 0.0) >= _CPU_SECONDS
+            worked = _cpu(world, rank) - memory.cpu_then.get(rank, 0.0) >= _CPU_SECONDS
             if found.state != "S" and not (worked and found.state == "R"):
                 return False
         return True
@@ -205,5 +205,4 @@ def _waits(mark: tuple[int, ...]) -> bool:
 
 
 def _cpu(world: World, rank: int) -> float:
-    found = activity(world.ranks[rank].process.pid)
-    return found.cpu_seconds if found is not None else 0.0
+    return processor_seconds(world.ranks[rank].process.pid)

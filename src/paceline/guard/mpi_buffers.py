@@ -8,6 +8,7 @@ from paceline.guard.operations import DTYPE_CODES
 
 Size = tuple[int, int, int]  # code of the element type (0: any), bytes (-1: not known), elements (-1: not known)
 UNKNOWN: Size = (0, -1, -1)
+_MOST, _NO_NUMBER = 1 << 31, -1_000_000  # what a record holds; a number that names nobody
 _RAW = {"S1", "V1", "c"}  # bytes as such; they may carry anything
 
 
@@ -59,6 +60,8 @@ class Buffers:
             return (code, -1, -1) if len(parts) > 1 else inner
         code, item = self._of_datatype(datatype)
         numbers = [part for part in parts[1:] if isinstance(part, int)]
+        if len(parts) == 2 and not datatype.is_predefined:
+            return UNKNOWN  # it may have gaps, and its extent says how many there are
         if len(parts) == 2:
             return (code, inner[1], inner[1] // item if item and inner[1] >= 0 else -1)
         if len(numbers) == 1 and len(parts) == 3:
@@ -70,6 +73,19 @@ class Buffers:
             return 0, datatype.Get_size()
         code = 0 if any(datatype == raw for raw in self._raw) else dtype_code(datatype.typestr)
         return code, datatype.Get_size()
+
+
+def whole(value: Any) -> int:
+    """Return a rank, root or tag as a number that fits a record, from what mpi4py takes for one.
+
+    >>> whole(3), whole(2.0), whole(2**40)
+    (3, 2, -1000000)
+    """
+    if type(value) is not int:
+        if isinstance(value, str | bytes):
+            raise TypeError(f"an integer is required, not {value!r}")
+        value = int(value)
+    return value if -_MOST <= value < _MOST else _NO_NUMBER
 
 
 def dtype_code(name: str) -> int:

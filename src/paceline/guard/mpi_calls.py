@@ -10,9 +10,10 @@ import os
 from typing import Any
 
 from paceline.guard import layout
+from paceline.guard.likeness import LikeBase, named_like
 from paceline.guard.mpi_collectives import watched_collectives
 from paceline.guard.mpi_messages import watched_messages
-from paceline.guard.mpi_watch import MpiWatch, named_like
+from paceline.guard.mpi_watch import MpiWatch
 from paceline.guard.operations import BY_NAME
 from paceline.guard.session import SESSION, InCall, identity_of, launcher_name
 from paceline.guard.sites import current_frames
@@ -32,6 +33,7 @@ def watch_mpi(mpi: Any) -> None:
         watch.classes[base] = _derive(base, watch)
         setattr(mpi, name, watch.classes[base])
     mpi.COMM_WORLD = _same(mpi.COMM_WORLD, watch)
+    mpi.COMM_SELF = _same(mpi.COMM_SELF, watch)
     for name in ("Init", "Init_thread"):
         setattr(mpi, name, _then_join(getattr(mpi, name), mpi))
     mpi.Finalize = _last(mpi.Finalize)
@@ -78,14 +80,28 @@ def _join(mpi: Any) -> None:
 
 
 def _derive(base: Any, watch: MpiWatch) -> type:
-    members: dict[str, Any] = {"_paceline": None, "__module__": base.__module__, "__reduce__": _reduce(base, watch.mpi)}
+    members: dict[str, Any] = {
+        "_paceline": None,
+        "__module__": base.__module__,
+        "__doc__": base.__doc__,
+        "__reduce__": _reduce(base, watch.mpi),
+    }
     members |= watched_collectives(base, watch)
     members |= watched_messages(base, watch)
     members |= {name: _creation(getattr(base, name), name, watch) for name in _CREATES if hasattr(base, name)}
     members |= {name: _giving_up(getattr(base, name)) for name in ("Free", "Disconnect")}
     members["Abort"] = _abort(base.Abort)
     members["Create_group"] = _create_group(base.Create_group, watch)
-    return type(base.__name__, (base,), members)
+    members["_paceline_base"] = base
+
+    def new(cls: Any, comm: Any = None) -> Any:
+        """Make another object for a communicator; it has the same calls behind it."""
+        made = base.__new__(cls, comm)
+        made._paceline = getattr(comm, "_paceline", None)
+        return made
+
+    members["__new__"] = new
+    return LikeBase(base.__name__, (base,), members)
 
 
 def _reduce(base: Any, mpi: Any) -> Any:

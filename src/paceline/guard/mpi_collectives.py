@@ -7,9 +7,10 @@ from typing import Any
 
 from paceline.guard import layout
 from paceline.guard.layout import NOTHING
-from paceline.guard.mpi_buffers import UNKNOWN, Size
+from paceline.guard.likeness import named_like
+from paceline.guard.mpi_buffers import UNKNOWN, Size, whole
 from paceline.guard.mpi_requests import Posted
-from paceline.guard.mpi_watch import MpiWatch, named_like
+from paceline.guard.mpi_watch import MpiWatch
 from paceline.guard.operations import BY_NAME
 from paceline.guard.recorder import Communicator
 from paceline.guard.session import SESSION
@@ -47,17 +48,18 @@ def _collectives(watch: MpiWatch) -> dict[str, Facts]:
         return root, 0, size(buf)
 
     def gathered(comm: Communicator, sendbuf: Any, recvbuf: Any, root: int = 0, **_: Any) -> tuple[int, int, Size]:
-        return root, 0, _share(size(recvbuf), comm) if sendbuf is in_place else size(sendbuf)
+        return root, 0, _block(recvbuf, size(recvbuf), comm) if sendbuf is in_place else size(sendbuf)
 
     def all_gathered(comm: Communicator, sendbuf: Any, recvbuf: Any, **_: Any) -> tuple[int, int, Size]:
-        return NOTHING, 0, _share(size(recvbuf), comm) if sendbuf is in_place else size(sendbuf)
+        return NOTHING, 0, _block(recvbuf, size(recvbuf), comm) if sendbuf is in_place else size(sendbuf)
 
     def scattered(comm: Communicator, sendbuf: Any, recvbuf: Any, root: int = 0, **_: Any) -> tuple[int, int, Size]:
         at_root = comm.member == root
-        return root, 0, _share(size(sendbuf), comm) if at_root else size(recvbuf)
+        return root, 0, _block(sendbuf, size(sendbuf), comm) if at_root else size(recvbuf)
 
     def exchanged(comm: Communicator, sendbuf: Any, recvbuf: Any, **_: Any) -> tuple[int, int, Size]:
-        return NOTHING, 0, size(recvbuf if sendbuf is in_place else sendbuf)
+        spec = recvbuf if sendbuf is in_place else sendbuf
+        return NOTHING, 0, _block(spec, size(spec), comm)
 
     def shared_out(comm: Communicator, sendbuf: Any, recvbuf: Any, op: Any = plus, **_: Any) -> tuple[int, int, Size]:
         return NOTHING, reduction(op), size(recvbuf) if sendbuf is not in_place else UNKNOWN
@@ -101,7 +103,10 @@ def _collectives(watch: MpiWatch) -> dict[str, Facts]:
     }  # fmt: skip
 
 
-def _share(size: Size, comm: Communicator) -> Size:
+def _block(spec: Any, size: Size, comm: Communicator) -> Size:
+    """Return what one member gets of a buffer for all; a count that is given in the argument is for one already."""
+    if isinstance(spec, list | tuple) and len(spec) > 2:
+        return size
     dtype, num_bytes, count = size
     num = len(comm.ranks)
     return dtype, num_bytes // num if num_bytes >= 0 else -1, count // num if count >= 0 else -1
@@ -119,6 +124,7 @@ def _collective(base: Any, code: int, facts: Facts) -> Any:
         else:
             try:
                 root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
+                root = whole(root)
             except TypeError:  # wrong arguments: mpi4py says so better
                 return base(self, *args, **named)
             number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count)
@@ -144,12 +150,13 @@ def _posted_collective(base: Any, code: int, facts: Facts, watch: MpiWatch) -> A
             return base(self, *args, **named)
         try:
             root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
+            root = whole(root)
         except TypeError:
             return base(self, *args, **named)
         request = recorder.new_request()
         number = recorder.collective(
-            comm, code, root=root, reduction=reduction, dtype=dtype, num_bytes=num_bytes, count=count, flags=flags,
-            request=request,
+            comm, code, root=root, reduction=reduction, dtype=dtype, num_bytes=num_bytes, count=count,
+            flags=flags, request=request,
         )  # fmt: skip
         try:
             made = base(self, *args, **named)

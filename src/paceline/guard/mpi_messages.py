@@ -7,9 +7,10 @@ from typing import Any
 from paceline.guard import layout
 from paceline.guard.board import pack_size
 from paceline.guard.layout import ANY, NOBODY, RECEIVED, SENT
-from paceline.guard.mpi_buffers import UNKNOWN, Size
+from paceline.guard.likeness import named_like
+from paceline.guard.mpi_buffers import UNKNOWN, Size, whole
 from paceline.guard.mpi_requests import Posted
-from paceline.guard.mpi_watch import MpiWatch, named_like
+from paceline.guard.mpi_watch import MpiWatch
 from paceline.guard.operations import BY_NAME
 from paceline.guard.recorder import Communicator, Recorder
 from paceline.guard.session import SESSION, InCall
@@ -48,16 +49,28 @@ def _send(base: type, name: str, watch: MpiWatch) -> Any:
     code, pickled = operation.code, _SENDS[name]
     size_of = watch.buffers.size
 
-    def call(self: Any, buf: Any, dest: int, tag: int = 0) -> Any:
+    def record(self: Any, buf: Any, dest: int, tag: int) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
         if comm is None or recorder is None:
             return function(self, buf, dest, tag)
         dtype, num_bytes, count = UNKNOWN if pickled else size_of(buf)
-        number = _begin_send(recorder, comm, code, watch.peer(dest), tag, (dtype, num_bytes, count))
+        number = _begin_send(recorder, comm, code, watch.peer(dest), whole(tag), (dtype, num_bytes, count))
         with InCall(recorder, number):
             return function(self, buf, dest, tag)
 
-    return named_like(call, function)
+    return _as_sender(record, function, pickled=bool(pickled))
+
+
+def _as_sender(record: Any, function: Any, *, pickled: bool) -> Any:
+    """Give a send the arguments that its users know: `obj` for pickled ones, `buf` for others."""
+
+    def send_object(self: Any, obj: Any, dest: int, tag: int = 0) -> Any:
+        return record(self, obj, dest, tag)
+
+    def send_buffer(self: Any, buf: Any, dest: int, tag: int = 0) -> Any:
+        return record(self, buf, dest, tag)
+
+    return named_like(send_object if pickled else send_buffer, function)
 
 
 def _begin_send(
@@ -67,7 +80,7 @@ def _begin_send(
     nth = recorder.count_message(comm, SENT, peer, tag) if 0 <= peer < len(comm.ranks) else 0
     number = recorder.begin(
         comm.index, code, root=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
-        request=request, flags=flags, depth=3,
+        request=request, flags=flags, depth=4,
     )  # fmt: skip
     if nth:
         recorder.meet_message(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
@@ -163,12 +176,12 @@ def _posted_send(base: type, name: str, watch: MpiWatch) -> Any:
     size_of = watch.buffers.size
     flags = layout.NONBLOCKING | (layout.PERSISTENT if persistent else 0)
 
-    def call(self: Any, buf: Any, dest: int, tag: int = 0) -> Any:
+    def record(self: Any, buf: Any, dest: int, tag: int) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
         if comm is None or recorder is None:
             return function(self, buf, dest, tag)
         size = UNKNOWN if pickled else size_of(buf)
-        peer, request = watch.peer(dest), recorder.new_request()
+        peer, request, tag = watch.peer(dest), recorder.new_request(), whole(tag)
         if persistent:
             number = recorder.begin(
                 comm.index, operation.code, root=peer, tag=tag, dtype=size[0], num_bytes=size[1], count=size[2],
@@ -190,7 +203,7 @@ def _posted_send(base: type, name: str, watch: MpiWatch) -> Any:
             posted.on_start = (comm, SENT, peer, tag)
         return watch.requests.wrap(made, posted)
 
-    return named_like(call, function)
+    return _as_sender(record, function, pickled=pickled)
 
 
 def _posted_receive(base: type, name: str, watch: MpiWatch) -> Any:
@@ -260,7 +273,7 @@ def _exchange(base: type, name: str, watch: MpiWatch) -> Any:
             return function(self, data, dest, sendtag, *into, source, recvtag, status)
         sent = UNKNOWN if pickled else size_of(data)
         taken = sent if replaces else UNKNOWN if pickled else size_of(into[0])
-        target, peer, wanted = watch.peer(dest), watch.peer(source), watch.tag(recvtag)
+        target, peer, wanted, sendtag = watch.peer(dest), watch.peer(source), watch.tag(recvtag), whole(sendtag)
         nth = recorder.count_message(comm, SENT, target, sendtag) if 0 <= target < len(comm.ranks) else 0
         coming = recorder.next_receive(comm, peer, wanted)
         number = recorder.begin(

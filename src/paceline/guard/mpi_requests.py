@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paceline.guard.layout import ANY, RECEIVED, SENT
+from paceline.guard.likeness import LikeBase, named_like
 from paceline.guard.operations import BY_NAME
 from paceline.guard.recorder import Communicator, Recorder
 from paceline.guard.session import SESSION, InCall
@@ -126,7 +127,7 @@ def _derive(base: Any, mpi: Any) -> type:
             posted.complete(status)
             return value
 
-        return wait
+        return named_like(wait, function)
 
     def test_one(name: str) -> Any:
         function = getattr(base, name)
@@ -142,18 +143,17 @@ def _derive(base: Any, mpi: Any) -> type:
                 posted.complete(status)
             return value
 
-        return test
+        return named_like(test, function)
 
     def many(name: str, *, blocks: bool) -> Any:
         function = getattr(base, name)
         code = BY_NAME[name].code if blocks else 0
         one = name.lower().endswith("any")
 
-        def call(cls: Any, requests: Any, statuses: Any = None) -> Any:
+        def call(requests: Any, statuses: Any) -> Any:
             recorder = SESSION.recorder
-            if recorder is None:
+            if recorder is None or not isinstance(requests, list | tuple):
                 return function(requests, statuses)
-            requests = list(requests) if not isinstance(requests, list | tuple) else requests
             out = [bool(request) for request in requests]
             if statuses is None and _wants_status(requests):
                 statuses = status_type() if one else []
@@ -169,7 +169,13 @@ def _derive(base: Any, mpi: Any) -> type:
                     posted.complete(status)
             return value
 
-        return classmethod(call)
+        def with_status(cls: Any, requests: Any, status: Any = None) -> Any:
+            return call(requests, status)
+
+        def with_statuses(cls: Any, requests: Any, statuses: Any = None) -> Any:
+            return call(requests, statuses)
+
+        return classmethod(named_like(with_status if one else with_statuses, function))
 
     def giving_up(name: str) -> Any:
         function = getattr(base, name)
@@ -181,7 +187,8 @@ def _derive(base: Any, mpi: Any) -> type:
 
         return call
 
-    members: dict[str, Any] = {"_paceline": None, "__module__": base.__module__}
+    members: dict[str, Any] = {"_paceline": None, "__module__": base.__module__, "__doc__": base.__doc__}
+    members["_paceline_base"] = base
     members |= {name: wait_one(name) for name in ("Wait", "wait")}
     members |= {name: test_one(name) for name in ("Test", "test")}
     waits = ["Waitall", "waitall", "Waitany", "waitany", "Waitsome", "waitsome"]
@@ -191,7 +198,7 @@ def _derive(base: Any, mpi: Any) -> type:
     members |= {name: giving_up(name) for name in ("Cancel", "cancel", "Free")}
     if base.__name__ == "Prequest":
         members |= _starting(base)
-    return type(base.__name__, (base,), members)
+    return LikeBase(base.__name__, (base,), members)
 
 
 def _starting(base: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.guard.layout import ANY, NOBODY
-from paceline.guard.mpi_buffers import Buffers
+from paceline.guard.mpi_buffers import Buffers, whole
 from paceline.guard.mpi_requests import watch_requests
 from paceline.guard.operations import REDUCTION_CODES
 from paceline.guard.recorder import Communicator
@@ -34,7 +34,8 @@ class MpiWatch:
         return REDUCTION_CODES["custom"]
 
     def peer(self, rank: int) -> int:
-        """Return a peer as records have it."""
+        """Return a peer as records have it; numpy's integers are Python's here, which do not overflow."""
+        rank = whole(rank)
         if rank >= 0:
             return rank
         if rank == self.mpi.ANY_SOURCE:
@@ -43,7 +44,7 @@ class MpiWatch:
 
     def tag(self, tag: int) -> int:
         """Return a tag as records have it."""
-        return ANY if tag == self.mpi.ANY_TAG else tag
+        return ANY if tag == self.mpi.ANY_TAG else whole(tag)
 
     def adopt(self, made: Any, parent: Communicator, sequence: object, label: str) -> Any:
         """Return a communicator that was just made as a watched one."""
@@ -62,11 +63,3 @@ class MpiWatch:
         identity = identity_of(parent.identity, sequence, tuple(ranks))
         watched._paceline = recorder.communicator(identity, label, ranks, made.Get_rank())
         return watched
-
-
-def named_like(function: Any, like: Any) -> Any:
-    """Give a function the name and the text of the one it stands for."""
-    function.__name__ = like.__name__
-    function.__qualname__ = f"Intracomm.{like.__name__}"
-    function.__doc__ = like.__doc__
-    return function

@@ -25,7 +25,6 @@ class Activity:
     """What a process does, as the kernel sees it."""
 
     state: str  # R, S, D, T, Z ...
-    cpu_seconds: float
     rss_bytes: int
 
 
@@ -109,12 +108,20 @@ def activity(pid: int) -> Activity | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    ticks = os.sysconf("SC_CLK_TCK")
     return Activity(
         state=fields[0],
-        cpu_seconds=(int(fields[11]) + int(fields[12])) / ticks,
         rss_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
     )
+
+
+def processor_seconds(pid: int) -> float:
+    """Return how long the threads of a process have had a processor; finer than the clock ticks of /proc/PID/stat."""
+    total = 0
+    with suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task"):
+            with suppress(OSError, ValueError, IndexError):
+                total += int(Path(task.path, "schedstat").read_text().split()[0])
+    return total / 1e9
 
 
 def children_of(roots: Iterable[int]) -> list[int]:

@@ -202,12 +202,14 @@ class Recorder:
         self._words[word] = self._words[word + 1] = 0
         self._threads.pop(identifier, None)
 
-    def reserve_thread(self, thread: threading.Thread) -> int | None:
+    def reserve_thread(self, thread: threading.Thread | None) -> int | None:
         """Count a thread that is about to begin as one that may communicate."""
         word = self._free_slot()
         if word is not None:
             self._words[word + 1] = 1
-            if thread.ident is not None:  # it runs already, and nothing will tell us when it ends
+            if (
+                thread is not None and thread.ident is not None
+            ):  # it runs already, and nothing will tell us when it ends
                 weakref.finalize(thread, self._free_thread, word, thread.ident)
                 self._threads[thread.ident] = word
         return word

@@ -136,8 +136,8 @@ class RingReader:
         begin = layout.WAITED_AT + slot * layout.MAX_WAITED * 2
         numbers = struct.unpack_from(f"<{num}H", self._bytes, begin)
         requests = [self.request(number) for number in numbers]
-        known = [request for request in requests if request is not None]
-        complete = call.count >= 0 and len(known) == len(requests)
+        known = [request for request in requests if request is not None and request.left_ns == 0]
+        complete = call.count >= 0 and None not in requests  # an inactive persistent request is not waited for
         return Waiting(call=call, requests=tuple(known), any_of=call.root == 1, is_complete=complete)
 
     def request(self, number: int) -> Call | None:

@@ -42,7 +42,7 @@ dist.scatter_object_list([None], objects if rank == 0 else None, src=0)
 with torch.inference_mode():
     dist.all_reduce(torch.ones(3))
 forgotten = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(10)]
-for _ in range(2000):
+for _ in range(500):
     dist.all_reduce(one)
 print(rank, objects, len(forgotten))
 dist.destroy_process_group()

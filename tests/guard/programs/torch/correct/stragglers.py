@@ -23,12 +23,12 @@ if rank == 0:
     time.sleep(1.5)
 dist.barrier()
 if rank == 1:
-    until(1.0, lambda: sum(range(1000)))
+    until(0.6, lambda: sum(range(1000)))
 dist.all_reduce(torch.ones(1))
 if rank == 0:
-    until(1.0, lambda: torch.ones(100, 100) @ torch.ones(100, 100))
+    until(0.6, lambda: torch.ones(100, 100) @ torch.ones(100, 100))
     with open("written", "wb") as file:
-        until(0.5, lambda: (file.write(bytes(1 << 16)), file.flush(), os.fsync(file.fileno())))
+        until(0.4, lambda: (file.write(bytes(1 << 16)), file.flush(), os.fsync(file.fileno())))
     dist.barrier()  # another line,
 else:
     dist.barrier()  # the same barrier
