@@ -54,15 +54,15 @@ class Judge:
         self._memories: dict[str, _Memory] = {}
         self._sources: dict[str, str | None] = {}
 
-    def look(self) -> tuple[World, Finding] | None:
+    def look(self) -> Finding | None:
         """Look once at every world; return a finding if there is one."""
         for world in self._rings.worlds():
             finding = self._look_at(world, self._memories.setdefault(world.name, _Memory()))
             if finding is not None:
-                return world, finding
+                return finding
         return None
 
-    def look_back(self, *, failed: bool) -> tuple[World, Finding] | None:
+    def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""
         for world in self._rings.worlds():
             snapshot = world.snapshot(history=_LONG_HISTORY)
@@ -70,7 +70,7 @@ class Judge:
             if finding is None and failed:
                 finding = find_first_failure(snapshot)
             if finding is not None:
-                return world, self._timed(snapshot, finding)
+                return self._timed(snapshot, finding)
         return None
 
     def source_of(self, path: str) -> str | None:

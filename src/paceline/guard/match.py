@@ -82,8 +82,9 @@ def minority(groups: list[list[int]]) -> tuple[int, ...]:
 
 def calls_at(snapshot: Snapshot, communicator: str, sequence: int) -> dict[int, Call]:
     """Return the calls of all members at a position, as far as they are remembered."""
-    calls = {}
-    for rank in snapshot.groups[communicator].ranks:
+    calls: dict[int, Call] = {}
+    group = snapshot.groups.get(communicator)
+    for rank in group.ranks if group is not None else ():
         state = snapshot.state(rank)
         if state is None or state.positions.get(communicator, 0) < sequence:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,10 @@ class Posted:
             elif direction == RECEIVED:
                 self.recorder.expect(comm, peer, tag, 1)
             self.recorder.activate_request(self.request, posted=True)
+
+    def __del__(self) -> None:
+        if self.request and not sys.is_finalizing():  # nobody can wait for it any more
+            self.release()
 
     def release(self) -> None:
         """Give the request's number back."""

@@ -45,6 +45,7 @@ _LEFT_WORD = layout.LEFT_OFFSET // layout.WORD
 _CHANNEL_WORDS = layout.CHANNEL_BYTES // layout.WORD
 _GO_ON_SECONDS = 0.002
 _NO_REQUEST = 0
+_TEXT_RESERVE = 16_384  # bytes that are kept for communicators, and then for how the rank ends
 
 
 class Communicator:
@@ -103,6 +104,7 @@ class Recorder:
         self._text_end = 0
         self._site_counts = [0]  # by number of the site
         self._num_communicators = 0
+        self._given_up: list[int] = []
         self._names: dict[str, int] = {}
         self.communicators: dict[str, Communicator] = {}
         self.pid = os.getpid()
@@ -117,19 +119,21 @@ class Recorder:
 
     # what is said once
 
-    def write_text(self, value: dict[str, Any]) -> None:
-        """Append one line of JSON; what does not fit is left out."""
+    def write_text(self, value: dict[str, Any], *, reserve: int = 0) -> bool:
+        """Append one line of JSON; say whether it did fit, with so many bytes left for what matters more."""
         line = json.dumps(value).encode() + b"\n"
         with self._text_lock:
             begin = layout.TEXT_AT + self._text_end
-            if self._text_end + len(line) <= layout.TEXT_BYTES_MAX:
-                self._bytes[begin : begin + len(line)] = line
-                self._text_end += len(line)
-                self._words[layout.TEXT_BYTES] = self._text_end
+            if self._text_end + len(line) > layout.TEXT_BYTES_MAX - reserve:
+                return False
+            self._bytes[begin : begin + len(line)] = line
+            self._text_end += len(line)
+            self._words[layout.TEXT_BYTES] = self._text_end
+            return True
 
     def _describe_site(self, number: int, frames: list[tuple[str, int, str]]) -> None:
         self._site_counts.append(0)
-        self.write_text({"site": number, "frames": frames})
+        self.write_text({"site": number, "frames": frames}, reserve=2 * _TEXT_RESERVE)
 
     def set_word(self, word: int, value: int) -> None:
         """Set a word of the header."""
@@ -144,19 +148,39 @@ class Recorder:
         known = self.communicators.get(identity)
         if known is not None:
             return known
-        if self._num_communicators == layout.MAX_COMMS:
-            self.lose(layout.LOST_COMMUNICATORS)
-            return None
-        index, self._num_communicators = self._num_communicators, self._num_communicators + 1
+        index = self._free_index()
         times = self._names[name] = self._names.get(name, 0) + 1
         name = name if times == 1 else f"{name} {times}"
+        told: dict[str, Any] = {"comm": index, "id": identity, "name": name, "size": len(ranks)}
+        if len(ranks) < self.world_size:
+            told["ranks"] = list(ranks)
+        # records before this one may be of another communicator that had the number
+        told["first"] = self._words[layout.NUM_RECORDS]
+        if index is None or not self.write_text(told, reserve=_TEXT_RESERVE):
+            self.lose(layout.LOST_COMMUNICATORS)
+            return None
         made = Communicator(index=index, identity=identity, name=name, member=member, ranks=tuple(ranks))
         if len(made.ranks) > 1:
-            made.board = Board(self.folder / f"board.{self._world_name}.{identity}", member, len(made.ranks))
+            made.board = Board(self._board_path("board", identity), member, len(made.ranks))
         self.communicators[identity] = made
-        listed = {"ranks": list(ranks)} if len(made.ranks) < self.world_size else {}
-        self.write_text({"comm": index, "id": identity, "name": name, "size": len(made.ranks), **listed})
         return made
+
+    def _free_index(self) -> int | None:
+        """Return a number for a communicator: one that was never used, or that of one that was given up."""
+        if self._num_communicators < layout.MAX_COMMS:
+            self._num_communicators += 1
+            return self._num_communicators - 1
+        if not self._given_up:
+            return None
+        index = self._given_up.pop(0)
+        self._words[layout.COMMS_AT + index] = self._words[layout.FREED_AT + index] = 0
+        for key, word in self._channels.items():
+            if key[0] == index:
+                self._words[word] = 0
+        return index
+
+    def _board_path(self, kind: str, identity: str) -> Path:
+        return self.folder / f"{kind}.{self._world_name}.{identity}"
 
     @property
     def _world_name(self) -> str:
@@ -165,7 +189,10 @@ class Recorder:
     def give_up(self, communicator: Communicator) -> None:
         """Note that this rank will not use the communicator again."""
         self._words[layout.FREED_AT + communicator.index] = 1
-        self.communicators.pop(communicator.identity, None)
+        if self.communicators.pop(communicator.identity, None) is not None:
+            self._given_up.append(communicator.index)
+            for kind in ("board", "messages"):  # others have it open as long as they need it
+                self._board_path(kind, communicator.identity).unlink(missing_ok=True)
 
     # calls
 
@@ -388,8 +415,7 @@ class Recorder:
 
     def _messages(self, communicator: Communicator) -> MessageBoard:
         if communicator.messages is None:
-            path = self.folder / f"messages.{self._world_name}.{communicator.identity}"
-            communicator.messages = MessageBoard(path)
+            communicator.messages = MessageBoard(self._board_path("messages", communicator.identity))
         return communicator.messages
 
     def _key(self, communicator: Communicator, direction: int, peer: int, tag: int, number: int) -> int:

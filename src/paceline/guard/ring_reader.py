@@ -89,6 +89,8 @@ class RingReader:
          flags, request) = layout.RECORD.unpack_from(self._bytes, begin)  # fmt: skip
         if number == 0 or operation not in BY_CODE:
             return None
+        known = self.communicators.get(comm)
+        identity = str(known["id"]) if known is not None and number > known["first"] else ""
         place, callers = self._sites.get(site, (_UNKNOWN_SITE, ()))
         source, source_tag, source_dtype, source_bytes, source_sequence = NOTHING, NOTHING, 0, -1, 0
         if BY_CODE[operation].family is not Family.COLLECTIVE:  # collectives leave the second half as it was
@@ -96,7 +98,7 @@ class RingReader:
                 self._bytes, begin + layout.SECOND_OFFSET
             )
         return Call(
-            operation=BY_CODE[operation].name, communicator=self.identity(comm), sequence=sequence, number=number - 1,
+            operation=BY_CODE[operation].name, communicator=identity, sequence=sequence, number=number - 1,
             site=place, callers=callers, at_site=at_site, root=root, tag=tag, reduction=REDUCTIONS[reduction],
             dtype=DTYPES[dtype], num_bytes=num_bytes, count=count, flags=flags, request=request,
             entered_ns=entered, left_ns=left, source=source, source_tag=source_tag, source_dtype=DTYPES[source_dtype],

@@ -100,19 +100,35 @@ def _watch(
         if signals.received is not None:
             if signals.pass_on(process):
                 return None
-            continue  # ranks end now because they were told to
-        found = judge.look()
-        if found is not None:
-            return found[1]
-        for world in rings.worlds():
-            for notice in stragglers.look(world):
-                if notice.finding is not None:
-                    return notice.finding
-                options.on_notice(notice)
+        elif (folder / "judge").exists():
+            finding = _unless_at_fault(folder, lambda: _look(judge, rings, stragglers, options))
+            if finding is not None:
+                return finding
     if signals.received is not None:
         return None
-    found = judge.look_back(failed=process.returncode != 0)
-    return found[1] if found is not None else None
+    return _unless_at_fault(folder, lambda: judge.look_back(failed=process.returncode != 0))
+
+
+def _unless_at_fault(folder: Path, look: Callable[[], Finding | None]) -> Finding | None:
+    """Look; a fault of ours must not end somebody's job, so it is told at the end, and nothing is judged any more."""
+    try:
+        return look()
+    except Exception as error:
+        (folder / "problem.judge").write_text(f"the guard itself failed: {type(error).__name__}: {error}")
+        (folder / "judge").unlink(missing_ok=True)  # so that no rank waits for a word from us
+        return None
+
+
+def _look(judge: Judge, rings: SharedMemory, stragglers: Stragglers, options: Options) -> Finding | None:
+    found = judge.look()
+    if found is not None:
+        return found
+    for world in rings.worlds():
+        for notice in stragglers.look(world):
+            if notice.finding is not None:
+                return notice.finding
+            options.on_notice(notice)
+    return None
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -52,15 +52,14 @@ def _watch(rings: SharedMemory, folder: Path, starter: int, options: Options) ->
         rings.wait(LOOK_SECONDS)
         found = judge.look()
         if found is not None:
-            return found[1]
+            return found
         worlds = rings.worlds()
         for notice in [notice for world in worlds for notice in stragglers.look(world)]:
             if notice.finding is not None:
                 return notice.finding
             options.on_notice(notice)
         if worlds and all(world.has_ended() for world in worlds):
-            back = judge.look_back(failed=True)
-            return back[1] if back is not None else None
+            return judge.look_back(failed=True)
         if not worlds and not Path(f"/proc/{starter}").exists():
             lonely_since = lonely_since or time.monotonic()
             if time.monotonic() - lonely_since > _JOIN_SECONDS:
