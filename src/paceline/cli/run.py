@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         _say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
     elif result.exit_code and result.num_ranks:
         _say(failures_as_text(result.exit_code, result.failures))
-    elif result.num_ranks == 0:
+    elif result.num_ranks == 0 and not result.problems:
         _say("paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python")
     return result.exit_code
 

@@ -461,9 +461,14 @@ def _likeness(state: RankState | None, shown: Call | None) -> tuple[object, ...]
         last = state.history[-1] if state.history else None
         return ("runs", last.operation if last else None, last.site if last else None)
     requests = () if waiting is None or shown is not None else tuple(map(_likeness_of_call, waiting.requests))
-    inside = waiting is not None and waiting.call is call
+    stopped = state.stop is not None
+    inside = stopped or (waiting is not None and _is_waited_for(waiting, call))
     ended = state.end.detail if state.end is not None else None
-    return (ended, inside or state.stop is not None, state.waits, *_likeness_of_call(call), requests)
+    return (ended, inside, stopped or state.waits, *_likeness_of_call(call), requests)
+
+
+def _is_waited_for(waiting: Waiting, call: Call) -> bool:
+    return call.number == waiting.call.number or any(call.number == request.number for request in waiting.requests)
 
 
 def _likeness_of_call(call: Call) -> tuple[object, ...]:
@@ -486,7 +491,7 @@ def _situation(snapshot: Snapshot, state: RankState | None, shown: Call | None) 
     waiting = next((waiting for waiting in state.threads if waiting is not None), None)
     if shown is not None:
         made = _in_call(snapshot, name, shown)
-        inside = waiting is not None and shown.number in (waiting.call.number, *(r.number for r in waiting.requests))
+        inside = waiting is not None and _is_waited_for(waiting, shown)
         return replace(made, has_returned=not inside and state.stop is None)
     if waiting is None:
         last = state.history[-1] if state.history else None

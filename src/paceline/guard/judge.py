@@ -29,16 +29,17 @@ _SWEEP_SECONDS = 0.1
 _CPU_SECONDS = 0.002  # what a rank must have had of the processor in that time, unless it sleeps
 
 Sources = Callable[[str], str | None]
+_Marks = dict[int, tuple[int, ...]]
 
 
 @dataclass(slots=True)
 class _Memory:
     """What the judge remembers of a world between looks."""
 
-    marks: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    judged: dict[int, tuple[int, ...]] | None = None  # marks that were judged, and nothing was found
-    stuck: frozenset[int] = frozenset()  # of the last look, cautiously
-    staying: frozenset[int] = frozenset()  # of the last look, if nothing is buffered
+    marks: _Marks = field(default_factory=dict)
+    judged: _Marks | None = None  # marks that were judged, and nothing was found
+    stuck: _Marks = field(default_factory=dict)  # of the last look, cautiously
+    staying: _Marks = field(default_factory=dict)  # of the last look, if nothing is buffered
     staying_since: float = 0.0
     cpu_then: dict[int, float] = field(default_factory=dict)
     ended: frozenset[int] = frozenset()
@@ -136,7 +137,7 @@ class Judge:
                 return self._timed(snapshot, finding)
         return None
 
-    def _gone(self, world: World, marks: dict[int, tuple[int, ...]]) -> Finding | None:
+    def _gone(self, world: World, marks: _Marks) -> Finding | None:
         """Once a rank has ended, any new call of the others may need it."""
         if not world.any_is_ending():
             return None
@@ -144,21 +145,18 @@ class Judge:
             return None
         return self._certain(world)
 
-    def _stuck(self, world: World, memory: _Memory, marks: dict[int, tuple[int, ...]]) -> Finding | None:
-        snapshot = world.snapshot(history=0)
-        again = world.marks()
-        moving = frozenset(rank for rank, mark in marks.items() if again[rank] != mark)
-        if moving:
-            snapshot = world.snapshot(history=0, moving=moving)
+    def _stuck(self, world: World, memory: _Memory, marks: _Marks) -> Finding | None:
+        snapshot, moving = self._still_snapshot(world, marks, history=0)
         stuck = stuck_ranks(snapshot, cautious=True)
-        if stuck and stuck == memory.stuck:
-            return self._stuck_finding(world, stuck, cautious=True)
-        memory.stuck = stuck
+        held = {rank: marks[rank] for rank in stuck}
+        if stuck and held == memory.stuck:
+            return self._stuck_finding(world, held, cautious=True)
+        memory.stuck = held
         if stuck:
             return None
-        staying = stuck_ranks(snapshot, cautious=False)
+        staying = {rank: marks[rank] for rank in stuck_ranks(snapshot, cautious=False)}
         now = time.monotonic()
-        if staying != memory.staying or moving & staying:
+        if staying != memory.staying:
             memory.staying, memory.staying_since = staying, now
             memory.cpu_then = {rank: _cpu(world, rank) for rank in staying}
         elif staying and now - memory.staying_since >= _STAY_SECONDS and self._had_processor(world, memory):
@@ -166,6 +164,17 @@ class Judge:
         if not staying and not moving:
             memory.judged = marks
         return None
+
+    def _still_snapshot(self, world: World, marks: _Marks, *, history: int) -> tuple[Snapshot, frozenset[int]]:
+        """Take a snapshot in which every rank that has moved meanwhile is taken to run; return who they are."""
+        snapshot = world.snapshot(history=history)
+        again = world.marks()
+        moving = frozenset(rank for rank, mark in again.items() if marks.get(rank) != mark)
+        ranks = [
+            replace(state, threads=(None,)) if state is not None and state.rank in moving and not state.end else state
+            for state in snapshot.ranks
+        ]
+        return replace(snapshot, ranks=ranks), moving
 
     def _had_processor(self, world: World, memory: _Memory) -> bool:
         """Say whether every rank that stays has run, or sleeps because there is nothing to do."""
@@ -178,10 +187,14 @@ class Judge:
                 return False
         return True
 
-    def _stuck_finding(self, world: World, ranks: frozenset[int], *, cautious: bool) -> Finding | None:
-        snapshot = world.snapshot(history=_LONG_HISTORY)
-        if stuck_ranks(snapshot, cautious=cautious) != ranks:
-            return None  # something has moved after all
+    def _stuck_finding(self, world: World, held: _Marks, *, cautious: bool) -> Finding | None:
+        """Make the finding from a snapshot with the past, if nothing has moved after all."""
+        marks = world.marks()
+        snapshot, _ = self._still_snapshot(world, marks, history=_LONG_HISTORY)
+        if any(marks[rank] != mark for rank, mark in held.items()):
+            return None
+        if stuck_ranks(snapshot, cautious=cautious) != held.keys():
+            return None
         finding = find_stuck(snapshot, cautious=cautious, sources=self.source_of)
         return self._timed(snapshot, finding) if finding is not None else None
 

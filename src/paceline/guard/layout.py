@@ -21,7 +21,7 @@ LIVES, EXITS, EXITS_AT_ONCE, ABORTS = 0, 1, 2, 3
 # values of STOP_REASON
 STOP_COLLECTIVE, STOP_MESSAGE, STOP_ARGUMENT = 1, 2, 3
 # bits of LOST: what did not fit, so that nothing may be concluded from its absence
-LOST_THREADS, LOST_REQUESTS, LOST_CHANNELS, LOST_COMMUNICATORS, LOST_MESSAGES = 1, 2, 4, 8, 16
+LOST_THREADS, LOST_REQUESTS, LOST_CHANNELS, LOST_COMMUNICATORS, LOST_MESSAGES, LOST_BOARDS = 1, 2, 4, 8, 16, 32
 
 THREADS_AT = 64  # word; four words each: record number + 1 or 0, native id, requests waited for, spare
 THREAD_WORDS = 4

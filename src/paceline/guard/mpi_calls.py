@@ -21,7 +21,7 @@ from paceline.guard.threads import count_running_threads
 
 _CREATES = (
     "Dup", "Dup_with_info", "Clone", "Split", "Split_type", "Create", "Create_cart", "Create_graph",
-    "Create_dist_graph", "Create_dist_graph_adjacent",
+    "Create_dist_graph", "Create_dist_graph_adjacent", "Sub",
 )  # fmt: skip
 
 

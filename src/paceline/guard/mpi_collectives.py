@@ -22,6 +22,8 @@ def watched_collectives(base: Any, watch: MpiWatch) -> dict[str, Any]:
     """Return the watched forms of a class's collectives: blocking, started, persistent."""
     members = {}
     for name, facts in _collectives(watch).items():
+        if not hasattr(base, name):
+            continue  # only graphs and grids have neighbours
         members[name] = _collective(getattr(base, name), BY_NAME[name].code, facts)
         for later in (f"I{name.lower()}", f"{name}_init"):
             if name[0].isupper() and hasattr(base, later):
@@ -99,7 +101,9 @@ def _collectives(watch: MpiWatch) -> dict[str, Facts]:
         "Scatterv": uneven_from, "Allgatherv": uneven, "Alltoallv": uneven, "Alltoallw": nothing,
         "Reduce_scatter": uneven_reduced, "bcast": object_from, "gather": object_to, "scatter": object_to,
         "allgather": nothing, "alltoall": nothing, "reduce": object_reduced_to, "allreduce": object_reduced,
-        "scan": object_reduced, "exscan": object_reduced,
+        "scan": object_reduced, "exscan": object_reduced, "Neighbor_allgather": nothing,
+        "Neighbor_allgatherv": nothing, "Neighbor_alltoall": nothing, "Neighbor_alltoallv": nothing,
+        "Neighbor_alltoallw": nothing, "neighbor_allgather": nothing, "neighbor_alltoall": nothing,
     }  # fmt: skip
 
 

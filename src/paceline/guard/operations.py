@@ -53,7 +53,7 @@ _MPI_COLLECTIVES = {
 }
 _MPI_CREATION = (
     "Dup Dup_with_info Clone Split Split_type Create Create_cart Create_graph Create_dist_graph "
-    "Create_dist_graph_adjacent Create_group Create_from_group Idup Cart_sub"
+    "Create_dist_graph_adjacent Create_group Sub"
 )
 _TORCH_COLLECTIVES = {
     Needs.ALL: "barrier all_reduce all_gather all_gather_into_tensor all_gather_object all_to_all all_to_all_single "

@@ -161,7 +161,10 @@ class Recorder:
             return None
         made = Communicator(index=index, identity=identity, name=name, member=member, ranks=tuple(ranks))
         if len(made.ranks) > 1:
-            made.board = Board(self._board_path("board", identity), member, len(made.ranks))
+            try:
+                made.board = Board(self._board_path("board", identity), member, len(made.ranks))
+            except OSError:  # no space: calls are still recorded, and compared by the judge
+                self.lose(layout.LOST_BOARDS)
         self.communicators[identity] = made
         return made
 
@@ -413,9 +416,12 @@ class Recorder:
         waiting = expected.get((peer, tag), 0) if expected else 0
         return self.num_messages(communicator, RECEIVED, peer, tag) + waiting + 1
 
-    def _messages(self, communicator: Communicator) -> MessageBoard:
-        if communicator.messages is None:
-            communicator.messages = MessageBoard(self._board_path("messages", communicator.identity))
+    def _messages(self, communicator: Communicator) -> MessageBoard | None:
+        if communicator.messages is None and not self._words[layout.LOST] & layout.LOST_BOARDS:
+            try:
+                communicator.messages = MessageBoard(self._board_path("messages", communicator.identity))
+            except OSError:
+                self.lose(layout.LOST_BOARDS)
         return communicator.messages
 
     def _key(self, communicator: Communicator, direction: int, peer: int, tag: int, number: int) -> int:
@@ -428,7 +434,8 @@ class Recorder:
         """Show one side of the n-th message; stop if the other side is there and does not fit."""
         if number and peer >= 0 and tag >= 0:
             key = self._key(communicator, direction, peer, tag, number)
-            if self._messages(communicator).meet(key, size, sends=direction == SENT) >= 0:
+            board = self._messages(communicator)
+            if board is not None and board.meet(key, size, sends=direction == SENT) >= 0:
                 self.stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])
 
     def check_received(
@@ -436,7 +443,8 @@ class Recorder:
     ) -> None:
         """Compare a finished receive with what was sent; stop if it did not fit."""
         if number and 0 <= peer < len(communicator.ranks):
-            sent = self._messages(communicator).sent(self._key(communicator, RECEIVED, peer, tag, number))
+            board = self._messages(communicator)
+            sent = board.sent(self._key(communicator, RECEIVED, peer, tag, number)) if board is not None else -1
             if sent >= 0 and not message_fits(sent, size):
                 begin = layout.RECORDS_AT + (record & _SLOT_MASK) * layout.RECORD_BYTES
                 if struct.unpack_from("<Q", self._bytes, begin)[0] == record + 1:

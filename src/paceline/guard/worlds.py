@@ -97,8 +97,8 @@ class World:
         """Say whether every rank that was seen has gone."""
         return all(held.process.has_ended() for held in self.ranks.values())
 
-    def snapshot(self, *, history: int, moving: frozenset[int] = frozenset()) -> Snapshot:
-        """Return what is known now; ranks that are moving are taken to run."""
+    def snapshot(self, *, history: int) -> Snapshot:
+        """Return what is known now, with so many calls of the past."""
         groups: dict[str, Group] = {}
         carriers: dict[str, dict[int, int]] = {"mpi": {}, "torch": {}}
         for rank, held in self.ranks.items():
@@ -112,7 +112,7 @@ class World:
                     groups[known["id"]] = _group(known, carriers)
         states: list[RankState | None] = [None] * self.world_size
         for rank, held in self.ranks.items():
-            states[rank] = self._state(rank, held, history, rank in moving)
+            states[rank] = self._state(rank, held, history)
         new_groups = {
             int(text["group"]): tuple(text["ranks"])
             for held in self.ranks.values()
@@ -121,17 +121,17 @@ class World:
         }
         return Snapshot(ranks=states, groups=groups, new_groups=new_groups)
 
-    def _state(self, rank: int, held: Rank, history: int, moves: bool) -> RankState:
+    def _state(self, rank: int, held: Rank, history: int) -> RankState:
         reader = held.reader
         reader.read_texts()
+        threads = reader.threads()  # before the messages: one that is sent now must not be missed by one who waits now
         sent, received = reader.channels()
         lost = reader.word(layout.LOST)
         end = self._end(held)
-        threads = reader.threads()
         return RankState(
             rank=rank,
             end=end,
-            threads=(None,) if moves and end is None else threads,
+            threads=threads,
             positions=reader.positions(),
             freed=reader.freed(),
             sent=sent,
