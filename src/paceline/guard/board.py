@@ -138,6 +138,12 @@ class MessageBoard:
         fits = message_fits(size, theirs) if sends else message_fits(theirs, size)
         return -1 if fits else theirs
 
+    def withdraw(self, key: int) -> None:
+        """Take back a receive that was cancelled."""
+        cell = (key & (_MESSAGE_CELLS - 1)) * _CELL_WORDS
+        if self._received[cell] == key:
+            self._received[cell] = 0
+
     def sent(self, key: int) -> int:
         """Return the size the sender wrote, or -1 if it is not there (any more)."""
         cell = (key & (_MESSAGE_CELLS - 1)) * _CELL_WORDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paceline.guard.events import Call, Snapshot
+from paceline.guard.events import Call, Snapshot, fits
 from paceline.guard.layout import STOP_COLLECTIVE, STOP_MESSAGE
 from paceline.guard.operations import Family
 
@@ -142,8 +142,8 @@ def _misfit(snapshot: Snapshot, rank: int, call: Call, peer: int) -> Misfit | No
     if other_state is None or group is None:
         return None
     for other in reversed(other_state.history):
-        if other.communicator != call.communicator:
-            continue
+        if other.communicator != call.communicator or (other.request and other.failed):
+            continue  # on another communicator, or cancelled
         for sender, sent, receiver, received in ((rank, call, peer, other), (peer, other, rank, call)):
             name = _misfit_field(sent, group.member(receiver), received, group.member(sender))
             if name is not None:
@@ -158,9 +158,8 @@ def _misfit_field(sent: Call, receiver: int, received: Call, sender: int) -> str
     source, tag, dtype, num_bytes, sequence = received_half(received)
     if received.facts.family not in (Family.RECEIVE, Family.EXCHANGE):
         return None
-    exact = source == sender and tag == sent.tag and sequence in (0, sent.sequence)
-    if not exact and not (source in (sender, -2) and tag in (sent.tag, -2)):
-        return None
+    if not (fits(source, sender) and fits(tag, sent.tag)) or (sequence and sent.sequence and sequence != sent.sequence):
+        return None  # another message
     if "any" not in (sent.dtype, dtype) and sent.dtype != dtype:
         return "dtype"
     if sent.num_bytes >= 0 and num_bytes >= 0 and sent.num_bytes > num_bytes:

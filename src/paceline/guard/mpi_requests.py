@@ -64,7 +64,10 @@ class Posted:
     def give_up(self) -> None:
         """Note that the request was cancelled or freed: who receives which message is not known any more."""
         if self.receives is not None and self.recorder is SESSION.recorder:
-            self.recorder.expect(self.receives[0], ANY, ANY, 1)  # for good: no more numbers on this communicator
+            comm, peer, tag, nth, _ = self.receives
+            self.recorder.withdraw_receive(comm, peer, tag, nth)
+            self.recorder.fail(self.record)  # a sender that has seen it is not stopped by it
+            self.recorder.expect(comm, ANY, ANY, 1)  # for good: no more numbers on this communicator
 
 
 class Requests:

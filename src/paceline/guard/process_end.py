@@ -14,6 +14,7 @@ from paceline.guard.session import SESSION
 from paceline.guard.sites import current_frames, frames_of
 
 _MAX_TEXT = 2000
+_MAX_CAUSES = 20
 
 
 def watch_process() -> None:
@@ -54,22 +55,22 @@ def _on_end() -> None:
 
 
 def _describe(error: BaseException) -> dict[str, Any]:
-    failed = SESSION.last_failed
     return {
         "type": type(error).__name__,
         "message": str(error)[:_MAX_TEXT],
         "errno": getattr(error, "errno", None) if isinstance(error, OSError) else None,
         "frames": frames_of(error),
-        "call": failed[1] if failed is not None and _is_from(error, failed[0]) else None,
+        "call": _call_of(error),
     }
 
 
-def _is_from(error: BaseException | None, identity: int) -> bool:
-    """Say whether this exception, or one that it came from, is the one that a call raised."""
-    seen = 0
-    while error is not None and seen < 20:
-        if id(error) == identity:
-            return True
+def _call_of(error: BaseException | None) -> int | None:
+    """Return the number of the call that raised this exception, or one that it came from."""
+    for _ in range(_MAX_CAUSES):
+        if error is None:
+            return None
+        number = getattr(error, "_paceline_call", None)
+        if number is not None:
+            return int(number)
         error = error.__cause__ or error.__context__
-        seen += 1
-    return False
+    return None

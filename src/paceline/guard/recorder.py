@@ -438,6 +438,12 @@ class Recorder:
             if board is not None and board.meet(key, size, sends=direction == SENT) >= 0:
                 self.stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])
 
+    def withdraw_receive(self, communicator: Communicator, peer: int, tag: int, number: int) -> None:
+        """Take back what a receive that is given up has shown."""
+        board = self._messages(communicator)
+        if number and board is not None:
+            board.withdraw(self._key(communicator, RECEIVED, peer, tag, number))
+
     def check_received(
         self, record: int, communicator: Communicator, peer: int, tag: int, number: int, size: int
     ) -> None:

@@ -27,7 +27,6 @@ class Session:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.recorder: Recorder | None = None
-        self.last_failed: tuple[int, int] | None = None  # id of an exception, number of the record that raised it
         self._lock = threading.Lock()
         self._is_child_of_rank = False
         self._stacks: IO[str] | None = None  # kept open: the handler writes to it
@@ -91,7 +90,8 @@ class Session:
         """Remember which call raised, for the case that nobody catches it."""
         if self.recorder is not None:
             self.recorder.fail(number)
-            self.last_failed = id(error), number
+            with contextlib.suppress(AttributeError):  # an exception that takes no notes
+                error._paceline_call = number  # type: ignore[attr-defined]
 
     def tell(self, value: dict[str, Any]) -> None:
         """Write something that is said once."""

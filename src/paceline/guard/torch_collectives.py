@@ -29,9 +29,9 @@ def collectives(watch: TorchWatch) -> dict[str, Callable[..., Facts]]:
 
     def root(group: Any, everywhere: int | None, within: int | None) -> int:
         if within is not None:
-            return within
+            return int(within)
         comm = watch.communicator(group)
-        rank = 0 if everywhere is None else everywhere
+        rank = 0 if everywhere is None else int(everywhere)
         if comm is None or len(comm.ranks) == (watch.world and len(watch.world.ranks)):
             return rank
         return comm.ranks.index(rank) if rank in comm.ranks else rank + 10000

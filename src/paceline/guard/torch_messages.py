@@ -23,7 +23,7 @@ def watched_send(watch: TorchWatch, function: Any, code: int) -> Any:
         recorder, comm = SESSION.recorder, watch.communicator(group)
         if recorder is None or comm is None or local.depth:
             return function(tensor, dst, group, tag, group_dst, **named)
-        peer = _member(comm, dst, group_dst)
+        peer, tag = _member(comm, dst, group_dst), int(tag)
         dtype, num_bytes, count = watch.size(tensor)
         exists = 0 <= peer < len(comm.ranks)
         nth = recorder.count_message(comm, SENT, peer, tag) if exists else 0
@@ -53,6 +53,7 @@ def watched_receive(watch: TorchWatch, function: Any, code: int) -> Any:
         recorder, comm = SESSION.recorder, watch.communicator(group)
         if recorder is None or comm is None or local.depth:
             return function(tensor, src, group, tag, group_src, **named)
+        tag = int(tag)
         peer = ANY if src is None and group_src is None else _member(comm, src, group_src)
         dtype, num_bytes, count = watch.size(tensor)
         size = pack_size(dtype, num_bytes)
@@ -87,6 +88,7 @@ def _member(comm: Communicator, rank: Any, within: Any) -> int:
         return int(within)
     if rank is None:
         return 0
+    rank = int(rank)
     return comm.ranks.index(rank) if rank in comm.ranks else int(rank) if rank >= len(comm.ranks) else -2000
 
 
