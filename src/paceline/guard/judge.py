@@ -121,6 +121,9 @@ class Judge:
         coming = sum(len(group.ranks) for group in finding.groups if group.state == "running" and group.call is None)
         if finding.kind != "mismatch":
             return coming > 0
+        last = max((group.sequence or 0 for group in finding.groups), default=0)
+        if any(group.sequence is not None and group.sequence < last for group in finding.groups):
+            return True  # in a call before that, which all have entered: it leaves in a moment
         there = sum(len(group.ranks) for group in finding.groups if group.sequence is not None)
         return coming > 0 and there - len(finding.ranks) <= len(finding.ranks) + coming
 
