@@ -53,5 +53,5 @@ if rank == 1:
 elif rank == 0:
     dist.recv(torch.empty(2))
 dist.barrier()
-print(rank, "done")
+print(f"{rank} done\n", end="", flush=True)
 dist.destroy_process_group()

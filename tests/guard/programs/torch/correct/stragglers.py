@@ -39,7 +39,7 @@ else:
     for _step in range(50):
         time.sleep(0.01)
         dist.broadcast(torch.ones(10), src=0)
-print("rank", rank, "is through")
+print(f"rank {rank} is through\n", end="", flush=True)
 dist.destroy_process_group()
 if rank == 0:
     time.sleep(1.0)
