@@ -69,24 +69,3 @@ def _first_difference(rows: list[list[Place]]) -> int | None:
         index = next(i for i, place in enumerate(row) if place != shortest_known[i])
         first = index if first is None else min(first, index)
     return first
-
-
-def run_length(past: Mapping[int, Call], until: int) -> tuple[Place | None, int]:
-    """Return the place a rank called from just before a position, and how often in a row it did."""
-    place, length = None, 0
-    at = until - 1
-    while at in past and (place is None or place_of(past[at]) == place):
-        place = place_of(past[at])
-        length += 1
-        at -= 1
-    return place, length
-
-
-def run_to_the_end(past: Mapping[int, Call], begin: int, place: Place) -> int:
-    """Return how often in a row a rank called from a place, around and after a position."""
-    length = run_length(past, begin)[1] if run_length(past, begin)[0] == place else 0
-    at = begin
-    while at in past and place_of(past[at]) == place:
-        length += 1
-        at += 1
-    return length

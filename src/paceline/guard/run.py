@@ -35,7 +35,6 @@ _PREFIX = "paceline-run-"
 _BOOT = Path(__file__).parent / "boot"
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
 _END_SECONDS = 3.0  # what a launcher may take to end after a signal that we pass on
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from paceline.guard.diagnose import rank_groups
 from paceline.guard.events import RankState, Snapshot
 from paceline.guard.finding import Finding
 from paceline.guard.processes import Activity, activity
 from paceline.guard.progress import ranks_waited_for
 from paceline.guard.session import STACKS_SIGNAL
+from paceline.guard.situations import rank_groups
 from paceline.guard.wording import call_name, name_ranks, verb
 from paceline.guard.worlds import World
 
