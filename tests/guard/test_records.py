@@ -12,10 +12,11 @@ import pytest
 from paceline.guard import layout
 from paceline.guard.board import Board, MessageBoard, calls_differ, message_key, pack_call, pack_size, sizes_differ
 from paceline.guard.boards import differing_positions, differing_rows
+from paceline.guard.communicator import Communicator
 from paceline.guard.layout import ANY, RECEIVED, SENT
 from paceline.guard.mpi_buffers import dtype_code
 from paceline.guard.operations import BY_NAME, DTYPE_CODES, OPERATIONS, REDUCTION_CODES, UNKNOWN_REDUCTION
-from paceline.guard.recorder import Communicator, Recorder
+from paceline.guard.recorder import Recorder
 from paceline.guard.ring_reader import RingReader
 
 BARRIER, ALLREDUCE = BY_NAME["Barrier"].code, BY_NAME["Allreduce"].code
@@ -53,7 +54,6 @@ def test_a_record_is_at_most_a_mebibyte(recorder: Recorder) -> None:
 
 def test_a_call_is_read_as_it_was_written(recorder: Recorder, world: Communicator) -> None:
     number = recorder.collective(world, ALLREDUCE, -1, REDUCTION_CODES["SUM"], DTYPE_CODES["f4"], 32, 8, depth=1)
-    word = recorder.block(number)
     reader = read(recorder)
     (call,) = reader.history(10)
     assert (call.operation, call.communicator, call.sequence) == ("Allreduce", "mpi-world", 1)
@@ -65,7 +65,7 @@ def test_a_call_is_read_as_it_was_written(recorder: Recorder, world: Communicato
     (waiting,) = reader.threads()
     assert waiting is not None
     assert waiting.call == call
-    recorder.unblock(word, number)
+    recorder.unblock(number)
     assert reader.threads() == (None,)
     assert reader.history(10)[0].left_ns >= call.entered_ns
     assert reader.positions() == {"mpi-world": 1}
@@ -97,9 +97,9 @@ def test_old_records_make_place_for_new_ones(recorder: Recorder, world: Communic
 
 
 def test_requests_outlive_the_records_of_their_posting(recorder: Recorder, world: Communicator) -> None:
-    request = recorder.new_request()
+    request = recorder.requests.take()
     number = recorder.begin(world.index, BY_NAME["Irecv"].code, root=2, tag=7, request=request, depth=1)
-    recorder.keep_request(request, number)
+    recorder.requests.keep(request, number)
     for _ in range(layout.NUM_SLOTS + 1):
         recorder.collective(world, BARRIER, depth=1)
     wait = recorder.wait(BY_NAME["Waitall"].code, [request], any_of=False, depth=1)
@@ -109,20 +109,20 @@ def test_requests_outlive_the_records_of_their_posting(recorder: Recorder, world
     assert waiting is not None
     assert waiting.is_complete
     assert [(call.operation, call.root, call.tag) for call in waiting.requests] == [("Irecv", 2, 7)]
-    recorder.free_request(request)
+    recorder.requests.free(request)
     assert reader.posted() == ()
 
 
 def test_more_requests_than_there_is_room_for_are_said_to_be_lost(recorder: Recorder) -> None:
-    numbers = [recorder.new_request() for _ in range(layout.MAX_REQUESTS + 5)]
+    numbers = [recorder.requests.take() for _ in range(layout.MAX_REQUESTS + 5)]
     assert numbers[-1] == 0
     assert read(recorder).word(layout.LOST) & layout.LOST_REQUESTS
 
 
 def test_messages_are_counted_by_peer_and_tag(recorder: Recorder, world: Communicator) -> None:
     for tag in (1, 1, 2):
-        recorder.count_message(world, SENT, 2, tag)
-    recorder.count_message(world, RECEIVED, 1, 9)
+        recorder.messages.count(world, SENT, 2, tag)
+    recorder.messages.count(world, RECEIVED, 1, 9)
     sent, received = read(recorder).channels()
     assert sent == {("mpi-world", 2, 1): 2, ("mpi-world", 2, 2): 1}
     assert received == {("mpi-world", 1, 9): 1}
@@ -130,24 +130,25 @@ def test_messages_are_counted_by_peer_and_tag(recorder: Recorder, world: Communi
 
 def test_more_tags_than_there_is_room_for_are_said_to_be_lost(recorder: Recorder, world: Communicator) -> None:
     for tag in range(layout.MAX_CHANNELS + 1):
-        recorder.count_message(world, SENT, 1, tag)
+        recorder.messages.count(world, SENT, 1, tag)
     assert read(recorder).word(layout.LOST) & layout.LOST_CHANNELS
 
 
 def test_which_message_a_receive_takes_is_known_only_if_it_is_certain(recorder: Recorder, world: Communicator) -> None:
-    assert recorder.next_receive(world, 1, 5) == 1
-    recorder.expect(world, 1, 5, 1)
-    assert recorder.next_receive(world, 1, 5) == 2  # after the one that is posted
-    recorder.expect(world, ANY, 5, 1)
-    assert recorder.next_receive(world, 1, 5) == 0  # one from anywhere may take it
+    assert recorder.messages.next_receive(world, 1, 5) == 1
+    recorder.messages.expect(world, 1, 5, 1)
+    assert recorder.messages.next_receive(world, 1, 5) == 2  # after the one that is posted
+    recorder.messages.expect(world, ANY, 5, 1)
+    assert recorder.messages.next_receive(world, 1, 5) == 0  # one from anywhere may take it
 
 
 def test_threads_have_a_place_each_until_they_end(recorder: Recorder, world: Communicator) -> None:
-    recorder.block(recorder.collective(world, BARRIER, depth=1))
+    recorder.collective(world, BARRIER, depth=1)
     inside, leave = threading.Event(), threading.Event()
 
     def communicate() -> None:
-        recorder.unblock(recorder.block(0), 0)
+        recorder.block(0)
+        recorder.unblock(0)
         inside.set()
         leave.wait(30)
 
@@ -162,13 +163,13 @@ def test_threads_have_a_place_each_until_they_end(recorder: Recorder, world: Com
 
 
 def test_a_reserved_thread_counts_before_it_has_begun(recorder: Recorder) -> None:
-    recorder.reserve_thread(threading.Thread(target=print))
+    recorder.threads.reserve(threading.Thread(target=print))
     assert read(recorder).threads() == (None,)
 
 
 def test_texts_that_do_not_fit_are_left_out(recorder: Recorder) -> None:
     for _ in range(3000):
-        recorder.write_text({"raised": {"message": "x" * 200}})
+        recorder.ring.write_text({"raised": {"message": "x" * 200}})
     reader = read(recorder)
     assert 0 < len(reader.texts) < 3000
 
@@ -180,9 +181,9 @@ def boards(folder: Path, num_members: int) -> list[Board]:
 @pytest.mark.parametrize("num_members", [2, 3, 7])
 def test_the_later_of_two_sees_the_earlier(tmp_path: Path, num_members: int) -> None:
     members = boards(tmp_path, num_members)
-    same = (1, pack_call(1, BARRIER, -1, 0), pack_size(0, -1))
+    same = (1, pack_call(BARRIER, -1, 0), pack_size(0, -1))
     assert [board.meet(*same) for board in members[:-1]] == [-1] * (num_members - 1)
-    other = pack_call(1, ALLREDUCE, -1, 1)
+    other = pack_call(ALLREDUCE, -1, 1)
     assert members[-1].meet(1, other, pack_size(13, 8)) == 0
     assert differing_positions(tmp_path, "w.0") == [("c", 1)]
 
@@ -192,9 +193,9 @@ def test_members_at_other_positions_are_not_compared(tmp_path: Path, num_members
     members = boards(tmp_path, num_members)
     for sequence in range(1, 200):
         for board in members:
-            assert board.meet(sequence, pack_call(sequence, BARRIER, -1, 0), pack_size(0, -1)) == -1
+            assert board.meet(sequence, pack_call(BARRIER, -1, 0), pack_size(0, -1)) == -1
     ahead = 199 + layout.BOARD_ROWS  # the same row as 199
-    assert members[0].meet(ahead, pack_call(ahead, ALLREDUCE, -1, 1), pack_size(13, 8)) == -1
+    assert members[0].meet(ahead, pack_call(ALLREDUCE, -1, 1), pack_size(13, 8)) == -1
     assert differing_positions(tmp_path, "w.0") == []
 
 
@@ -210,8 +211,8 @@ def test_members_at_other_positions_are_not_compared(tmp_path: Path, num_members
     ],
 )
 def test_what_must_be_equal_is_compared(mine: tuple[int, int, int], theirs: tuple[int, int, int], differ: bool) -> None:
-    assert calls_differ(pack_call(3, *mine), pack_call(3, *theirs)) is differ
-    assert not calls_differ(pack_call(3, *mine), pack_call(4, *theirs))
+    assert calls_differ(3 << 32 | pack_call(*mine), 3 << 32 | pack_call(*theirs)) is differ
+    assert not calls_differ(3 << 32 | pack_call(*mine), 4 << 32 | pack_call(*theirs))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_types_and_sizes_differ_only_where_both_are_known(
 ) -> None:
     assert sizes_differ(pack_size(*mine), pack_size(*theirs)) is differ
     words = numpy.zeros(4 * layout.BOARD_ROWS, dtype=numpy.uint64)
-    words[:2] = pack_call(64, ALLREDUCE, -1, 1)
+    words[:2] = 64 << 32 | pack_call(ALLREDUCE, -1, 1)
     words[2 * layout.BOARD_ROWS : 2 * layout.BOARD_ROWS + 2] = pack_size(*mine), pack_size(*theirs)
     assert differing_rows(words) == ([64] if differ else [])
 

@@ -18,19 +18,17 @@ _MESSAGE_CELLS = 4096  # a power of two
 _CELL_WORDS = 2
 _MASK = (1 << 64) - 1
 _REDUCTION_MASK = 0xFF
+_ROW_MASK = BOARD_ROWS - 1  # there is a power of two of them
 
 
-def pack_call(sequence: int, operation: int, root: int, reduction: int) -> int:
-    """Pack the position, and what must be equal on all members: 32, 9, 15 and 8 bits."""
-    return (sequence & 0xFFFFFFFF) << 32 | operation << 23 | (root + 1 & 0x7FFF) << 8 | reduction
+def pack_call(operation: int, root: int, reduction: int) -> int:
+    """Pack what must be equal on all members into 9, 15 and 8 bits; the board puts the position above them."""
+    return operation << 23 | (root + 1 & 0x7FFF) << 8 | reduction
 
 
 def pack_size(dtype: int, num_bytes: int) -> int:
     """Pack the element type and the size in bytes; an unknown one fits any other."""
     return dtype << 56 | (UNKNOWN_BYTES if num_bytes < 0 else min(num_bytes, UNKNOWN_BYTES - 1))
-
-
-NO_SIZE = pack_size(0, -1)
 
 
 def calls_differ(mine: int, other: int) -> bool:
@@ -89,25 +87,24 @@ class Board:
 
     def meet(self, sequence: int, call: int, size: int) -> int:
         """Write what this member is about to call; return a member that calls differently, or -1."""
-        calls, sizes, num = self._calls, self._sizes, self._num_members
-        row = (sequence % BOARD_ROWS) * num
-        mine = row + self._member
-        sizes[mine] = size
-        calls[mine] = call
+        calls, sizes, num, member = self._calls, self._sizes, self._num_members, self._member
+        row = (sequence & _ROW_MASK) * num
+        sizes[row + member] = size
+        call |= (sequence & 0xFFFFFFFF) << 32
+        calls[row + member] = call
         if num == 2:
-            other = row + 1 - self._member
-            theirs = calls[other]
+            other = 1 - member
+            theirs = calls[row + other]
             if theirs == call:
-                return -1 if sizes[other] == size or not sizes_differ(size, sizes[other]) else 1 - self._member
-            return 1 - self._member if calls_differ(call, theirs) else -1
-        present = calls[row : row + num].tolist()
+                return -1 if sizes[row + other] == size or not sizes_differ(size, sizes[row + other]) else other
+            return other if calls_differ(call, theirs) else -1
         place = call >> 32
-        for member, theirs in enumerate(present):
+        for other, theirs in enumerate(calls[row : row + num].tolist()):
             if theirs == call:
-                if sizes[row + member] != size and sizes_differ(size, sizes[row + member]):
-                    return member
+                if sizes[row + other] != size and sizes_differ(size, sizes[row + other]):
+                    return other
             elif theirs >> 32 == place and calls_differ(call, theirs):
-                return member
+                return other
         return -1
 
 

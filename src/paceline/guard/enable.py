@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from paceline.guard.arrival import arrive
-from paceline.guard.recorder import judge_lives
+from paceline.guard.ring import judge_lives
 from paceline.guard.session import RUN_FOLDER, SESSION, launcher_name
 
 _MEMORY = Path("/dev/shm")

@@ -35,16 +35,19 @@ HEADER_BYTES = 8192
 WAITED_AT = HEADER_BYTES  # bytes; MAX_THREADS lists of 16-bit request numbers
 WAITED_BYTES = MAX_THREADS * MAX_WAITED * 2
 
-# A record has a half that every call writes: number, entered, left, sequence, bytes, elements, calls at this site, root
-# or peer, tag, site, communicator, operation, element type, reduction, flags, request. The other half is for messages:
-# matched source and tag; source, tag, element type, bytes and sequence of what an exchange receives.
-RECORD = struct.Struct("<QQQqqqQiiIHHHHHH")
+# A record has a half that every call writes. Of this, the first part changes with each call: number, entered, left,
+# sequence, calls at this site; the rest is mostly the same at one site: bytes, elements, root or peer, tag, site,
+# communicator, operation, element type, reduction, flags, request. The other half is for messages: matched source and
+# tag; source, tag, element type, bytes and sequence of what an exchange receives.
+RECORD = struct.Struct("<QQQqQqqiiIHHHHHH")
+WHAT = struct.Struct("<qqiiIHHHHHH")
+RECORD_OF_BYTES = struct.Struct(f"<QQQqQ{WHAT.size}s")  # the same, with the rest packed already
 RECORD_BYTES = 128
 SECOND = struct.Struct("<iiiiIqq")
 SECOND_OFFSET = 80
 NUM_SLOTS = 4096
 RECORDS_AT = WAITED_AT + WAITED_BYTES
-LEFT_OFFSET, FLAGS_OFFSET = 16, 76
+LEFT_OFFSET, FLAGS_OFFSET, REQUEST_OFFSET = 16, 76, 78
 
 MAX_REQUESTS = 1024  # outstanding at one time; number 0 is kept for "not listed"
 REQUESTS_AT = RECORDS_AT + NUM_SLOTS * RECORD_BYTES
@@ -67,7 +70,7 @@ NOTHING, ANY, NOBODY = -1, -2, -3
 
 SENT, RECEIVED = 1, 2
 
-assert RECORD.size == SECOND_OFFSET
+assert RECORD.size == RECORD_OF_BYTES.size == SECOND_OFFSET
 assert SECOND_OFFSET + SECOND.size <= RECORD_BYTES
 assert CHANNEL.size <= CHANNEL_BYTES
 assert TEXT_BYTES_MAX > 100_000

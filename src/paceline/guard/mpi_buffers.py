@@ -19,35 +19,32 @@ class Buffers:
         self._datatype = mpi.Datatype
         self._raw = [mpi.BYTE, mpi.PACKED, mpi.CHAR]
         self._in_place, self._bottom = mpi.IN_PLACE, mpi.BOTTOM
-        self._by_type: dict[type, Any] = {list: self._of_spec, tuple: self._of_spec, type(None): _unknown}
+        self._array: Any = None
         self._by_dtype: dict[Any, int] = {}
 
     def size(self, spec: Any) -> Size:
         """Return what a buffer argument holds."""
-        reader = self._by_type.get(type(spec))
-        if reader is None:
-            reader = self._reader(spec)
-        return reader(spec)  # type: ignore[no-any-return]
+        if spec.__class__ is self._array:  # nearly always: kept short
+            code = self._by_dtype.get(spec.dtype)
+            return (self._learn(spec.dtype) if code is None else code, spec.nbytes, spec.size)
+        return self._of_other(spec)
+
+    def _of_other(self, spec: Any) -> Size:
+        kind = type(spec)
+        if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+            self._array = kind  # numpy is not ours to import
+            return self.size(spec)
+        if spec is None or spec is self._in_place or spec is self._bottom:
+            return UNKNOWN
+        return self._of_spec(spec) if isinstance(spec, list | tuple) else _of_memory(spec)
+
+    def _learn(self, dtype: Any) -> int:
+        code = self._by_dtype[dtype] = dtype_code(dtype.str[1:])
+        return code
 
     def dtype_only(self, spec: Any) -> Size:
         """Return the element type of an argument whose counts may differ between ranks."""
         return (self.size(spec)[0], -1, -1)
-
-    def _reader(self, spec: Any) -> Any:
-        kind = type(spec)
-        if spec is self._in_place or spec is self._bottom:
-            return _unknown
-        if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
-            self._by_type[kind] = self._of_array
-            return self._of_array
-        return _of_memory
-
-    def _of_array(self, array: Any) -> Size:
-        dtype = array.dtype
-        code = self._by_dtype.get(dtype)
-        if code is None:
-            code = self._by_dtype[dtype] = dtype_code(dtype.str[1:])
-        return (code, array.nbytes, array.size)
 
     def _of_spec(self, spec: Any) -> Size:
         """Read `[data, type]`, `[data, count, type]`, `[data, counts, displacements, type]` and the like."""
@@ -91,10 +88,6 @@ def whole(value: Any) -> int:
 def dtype_code(name: str) -> int:
     """Return the number of an element type given as kind and size; 0 for what is not told apart."""
     return 0 if name in _RAW else DTYPE_CODES.get(name, 0)
-
-
-def _unknown(spec: Any) -> Size:
-    return UNKNOWN
 
 
 def _of_memory(spec: Any) -> Size:

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.guard import layout
+from paceline.guard.communicator import Communicator
 from paceline.guard.layout import NOTHING
 from paceline.guard.likeness import named_like
 from paceline.guard.mpi_buffers import UNKNOWN, Size, whole
 from paceline.guard.mpi_requests import Posted
 from paceline.guard.mpi_watch import MpiWatch
 from paceline.guard.operations import BY_NAME
-from paceline.guard.recorder import Communicator
-from paceline.guard.session import SESSION
+from paceline.guard.session import SESSION, Posting
 
+_USUAL_ROOTS = 1 << 31
 Facts = Callable[..., tuple[int, int, Size]]  # (communicator, *args) -> root, reduction, size
 
 
@@ -117,29 +118,46 @@ def _block(spec: Any, size: Size, comm: Communicator) -> Size:
 
 
 def _collective(base: Any, code: int, facts: Facts) -> Any:
-    is_barrier = base.__name__ in ("Barrier", "barrier")
+    if base.__name__ in ("Barrier", "barrier"):
+        return _barrier(base, code)
 
     def call(self: Any, *args: Any, **named: Any) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
         if comm is None or recorder is None:
             return base(self, *args, **named)
-        if is_barrier:  # there is nothing to compare
-            number = recorder.collective(comm, code)
-        else:
-            try:
-                root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
+        try:
+            root, reduction, (dtype, num_bytes, count) = facts(comm, *args, **named)
+            if root.__class__ is not int or not -1 <= root < _USUAL_ROOTS:
                 root = whole(root)
-            except TypeError:  # wrong arguments: mpi4py says so better
-                return base(self, *args, **named)
-            number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count)
-        word = recorder.block(number)
+        except TypeError:  # wrong arguments: mpi4py says so better
+            return base(self, *args, **named)
+        number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count)
         try:
             return base(self, *args, **named)
         except BaseException as error:
             SESSION.note_failure(error, number)
             raise
         finally:
-            recorder.unblock(word, number)
+            recorder.unblock(number)
+
+    return named_like(call, base)
+
+
+def _barrier(base: Any, code: int) -> Any:
+    """The call that is made most often has nothing to compare."""
+
+    def call(self: Any) -> Any:
+        comm, recorder = self._paceline, SESSION.recorder
+        if comm is None or recorder is None:
+            return base(self)
+        number = recorder.collective(comm, code)
+        try:
+            return base(self)
+        except BaseException as error:
+            SESSION.note_failure(error, number)
+            raise
+        finally:
+            recorder.unblock(number)
 
     return named_like(call, base)
 
@@ -157,20 +175,13 @@ def _posted_collective(base: Any, code: int, facts: Facts, watch: MpiWatch) -> A
             root = whole(root)
         except TypeError:
             return base(self, *args, **named)
-        request = recorder.new_request()
+        request = recorder.requests.take()
         number = recorder.collective(
             comm, code, root=root, reduction=reduction, dtype=dtype, num_bytes=num_bytes, count=count,
             flags=flags, request=request,
         )  # fmt: skip
-        try:
+        with Posting(recorder, number, request, active=not persistent):
             made = base(self, *args, **named)
-        except BaseException as error:
-            SESSION.note_failure(error, number)
-            recorder.free_request(request)
-            raise
-        recorder.leave(number)
-        recorder.keep_request(request, number)
-        recorder.activate_request(request, posted=not persistent)
         return watch.requests.wrap(made, Posted(recorder=recorder, request=request, record=number))
 
     return named_like(call, base)

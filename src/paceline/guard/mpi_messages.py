@@ -6,14 +6,15 @@ from typing import Any
 
 from paceline.guard import layout
 from paceline.guard.board import pack_size
+from paceline.guard.communicator import Communicator
 from paceline.guard.layout import ANY, NOBODY, RECEIVED, SENT
 from paceline.guard.likeness import named_like
 from paceline.guard.mpi_buffers import UNKNOWN, Size, whole
 from paceline.guard.mpi_requests import Posted
 from paceline.guard.mpi_watch import MpiWatch
 from paceline.guard.operations import BY_NAME
-from paceline.guard.recorder import Communicator, Recorder
-from paceline.guard.session import SESSION, InCall
+from paceline.guard.recorder import Recorder
+from paceline.guard.session import SESSION, InCall, Posting
 
 
 def watched_messages(base: Any, watch: MpiWatch) -> dict[str, Any]:
@@ -77,13 +78,13 @@ def _begin_send(
     recorder: Recorder, comm: Communicator, code: int, peer: int, tag: int, size: Size, request: int = 0, flags: int = 0
 ) -> int:
     dtype, num_bytes, count = size
-    nth = recorder.count_message(comm, SENT, peer, tag) if 0 <= peer < len(comm.ranks) else 0
+    nth = recorder.messages.count(comm, SENT, peer, tag) if 0 <= peer < len(comm.ranks) else 0
     number = recorder.begin(
         comm.index, code, root=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
         request=request, flags=flags, depth=4,
     )  # fmt: skip
     if nth:
-        recorder.meet_message(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
+        recorder.messages.meet(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
     return number
 
 
@@ -100,36 +101,36 @@ def _receive(base: type, name: str, watch: MpiWatch) -> Any:
             return function(self, *first, source, tag, status)
         dtype, num_bytes, count = UNKNOWN if pickled or not takes else size_of(buf)
         peer, wanted = watch.peer(source), watch.tag(tag)
-        nth = recorder.next_receive(comm, peer, wanted) if takes else 0
+        nth = recorder.messages.next_receive(comm, peer, wanted) if takes else 0
         number = recorder.begin(
             comm.index, code, root=peer, tag=wanted, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
             depth=3,
         )  # fmt: skip
         size = pack_size(dtype, num_bytes)
         if nth:
-            recorder.meet_message(number, comm, RECEIVED, peer, wanted, nth, size)
+            recorder.messages.meet(number, comm, RECEIVED, peer, wanted, nth, size)
         if status is None and (peer == ANY or wanted == ANY):
             status = status_type()
-        word = recorder.block(number)
+        recorder.block(number)
         try:
             value = function(self, *first, source, tag, status)
         except BaseException as error:
             SESSION.note_failure(error, number)
             if takes and status is not None and status.Get_source() >= 0 and status.Get_tag() >= 0:
                 peer, wanted = status.Get_source(), status.Get_tag()
-                nth = recorder.next_receive(comm, peer, wanted)
+                nth = recorder.messages.next_receive(comm, peer, wanted)
             if nth:
-                recorder.check_received(number, comm, peer, wanted, nth, size)
+                recorder.messages.check(number, comm, peer, wanted, nth, size)
             raise
         finally:
-            recorder.unblock(word, number)
+            recorder.unblock(number)
         if peer != NOBODY and counted:
             if peer == ANY or wanted == ANY:
                 peer, wanted = status.Get_source(), status.Get_tag()
-                nth = recorder.next_receive(comm, peer, wanted) if takes else 0
-            recorder.count_message(comm, RECEIVED, peer, wanted)
+                nth = recorder.messages.next_receive(comm, peer, wanted) if takes else 0
+            recorder.messages.count(comm, RECEIVED, peer, wanted)
             if nth:
-                recorder.check_received(number, comm, peer, wanted, nth, size)
+                recorder.messages.check(number, comm, peer, wanted, nth, size)
         return value
 
     any_source, any_tag = watch.mpi.ANY_SOURCE, watch.mpi.ANY_TAG
@@ -164,7 +165,7 @@ def _polling_probe(base: type, name: str, watch: MpiWatch) -> Any:
         status = status_type() if status is None else status
         found = function(self, source, tag, status)
         if found is not None and status.Get_source() >= 0:
-            recorder.count_message(comm, RECEIVED, status.Get_source(), status.Get_tag())
+            recorder.messages.count(comm, RECEIVED, status.Get_source(), status.Get_tag())
         return found
 
     return named_like(call, function)
@@ -181,7 +182,7 @@ def _posted_send(base: type, name: str, watch: MpiWatch) -> Any:
         if comm is None or recorder is None:
             return function(self, buf, dest, tag)
         size = UNKNOWN if pickled else size_of(buf)
-        peer, request, tag = watch.peer(dest), recorder.new_request(), whole(tag)
+        peer, request, tag = watch.peer(dest), recorder.requests.take(), whole(tag)
         if persistent:
             number = recorder.begin(
                 comm.index, operation.code, root=peer, tag=tag, dtype=size[0], num_bytes=size[1], count=size[2],
@@ -189,15 +190,8 @@ def _posted_send(base: type, name: str, watch: MpiWatch) -> Any:
             )  # fmt: skip
         else:
             number = _begin_send(recorder, comm, operation.code, peer, tag, size, request, flags)
-        try:
+        with Posting(recorder, number, request, active=not persistent):
             made = function(self, buf, dest, tag)
-        except BaseException as error:
-            SESSION.note_failure(error, number)
-            recorder.free_request(request)
-            raise
-        recorder.leave(number)
-        recorder.keep_request(request, number)
-        recorder.activate_request(request, posted=not persistent)
         posted = Posted(recorder=recorder, request=request, record=number)
         if persistent:
             posted.on_start = (comm, SENT, peer, tag)
@@ -219,31 +213,24 @@ def _posted_receive(base: type, name: str, watch: MpiWatch) -> Any:
             return function(self, buf, source, tag)
         dtype, num_bytes, count = UNKNOWN if pickled else size_of(buf)
         peer, wanted = watch.peer(source), watch.tag(tag)
-        request = recorder.new_request()
-        nth = 0 if persistent else recorder.next_receive(comm, peer, wanted)
+        request = recorder.requests.take()
+        nth = 0 if persistent else recorder.messages.next_receive(comm, peer, wanted)
         number = recorder.begin(
             comm.index, code, root=peer, tag=wanted, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
             request=request, flags=flags, depth=3,
         )  # fmt: skip
         size = pack_size(dtype, num_bytes)
         if nth:
-            recorder.meet_message(number, comm, RECEIVED, peer, wanted, nth, size)
-        try:
+            recorder.messages.meet(number, comm, RECEIVED, peer, wanted, nth, size)
+        with Posting(recorder, number, request, active=not persistent):
             made = function(self, buf, source, tag)
-        except BaseException as error:
-            SESSION.note_failure(error, number)
-            recorder.free_request(request)
-            raise
-        recorder.leave(number)
-        recorder.keep_request(request, number)
-        recorder.activate_request(request, posted=not persistent)
         posted = Posted(recorder=recorder, request=request, record=number)
         if peer != NOBODY:
             posted.receives = (comm, peer, wanted, nth, size)
             if persistent:
                 posted.on_start = (comm, RECEIVED, peer, wanted)
             else:
-                recorder.expect(comm, peer, wanted, 1)
+                recorder.messages.expect(comm, peer, wanted, 1)
         return watch.requests.wrap(made, posted)
 
     if pickled:
@@ -274,21 +261,21 @@ def _exchange(base: type, name: str, watch: MpiWatch) -> Any:
         sent = UNKNOWN if pickled else size_of(data)
         taken = sent if replaces else UNKNOWN if pickled else size_of(into[0])
         target, peer, wanted, sendtag = watch.peer(dest), watch.peer(source), watch.tag(recvtag), whole(sendtag)
-        nth = recorder.count_message(comm, SENT, target, sendtag) if 0 <= target < len(comm.ranks) else 0
-        coming = recorder.next_receive(comm, peer, wanted)
+        nth = recorder.messages.count(comm, SENT, target, sendtag) if 0 <= target < len(comm.ranks) else 0
+        coming = recorder.messages.next_receive(comm, peer, wanted)
         number = recorder.begin(
             comm.index, code, root=target, tag=sendtag, dtype=sent[0], num_bytes=sent[1], count=sent[2],
             sequence=nth, second=(peer, wanted, taken[0], taken[1], coming), depth=3,
         )  # fmt: skip
         size = pack_size(taken[0], taken[1])
-        recorder.meet_message(number, comm, SENT, target, sendtag, nth, pack_size(sent[0], sent[1]))
-        recorder.meet_message(number, comm, RECEIVED, peer, wanted, coming, size)
+        recorder.messages.meet(number, comm, SENT, target, sendtag, nth, pack_size(sent[0], sent[1]))
+        recorder.messages.meet(number, comm, RECEIVED, peer, wanted, coming, size)
         status = status_type() if status is None else status
         with InCall(recorder, number):
             value = function(self, data, dest, sendtag, *into, source, recvtag, status)
         if peer != NOBODY:
             peer, wanted = status.Get_source(), status.Get_tag()
-            recorder.count_message(comm, RECEIVED, peer, wanted)
+            recorder.messages.count(comm, RECEIVED, peer, wanted)
         return value
 
     if replaces:
@@ -322,7 +309,7 @@ def _unseen(base: type, name: str) -> Any:
 
     def call(self: Any, *args: Any, **named: Any) -> Any:
         if SESSION.recorder is not None:
-            SESSION.recorder.lose(layout.LOST_MESSAGES)
+            SESSION.recorder.ring.lose(layout.LOST_MESSAGES)
         return function(self, *args, **named)
 
     return named_like(call, function)

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from paceline.guard.communicator import Communicator
 from paceline.guard.layout import ANY, RECEIVED, SENT
 from paceline.guard.likeness import LikeBase, named_like
 from paceline.guard.operations import BY_NAME
-from paceline.guard.recorder import Communicator, Recorder
+from paceline.guard.recorder import Recorder
 from paceline.guard.session import SESSION, InCall
 
 
@@ -29,15 +30,15 @@ class Posted:
             return  # a forked child
         if self.receives is not None:
             comm, peer, tag, nth, size = self.receives
-            self.recorder.expect(comm, peer, tag, -1)
+            self.recorder.messages.expect(comm, peer, tag, -1)
             if (peer == ANY or tag == ANY) and status is not None:
                 peer, tag = status.Get_source(), status.Get_tag()
             if peer >= 0 and tag >= 0:
-                self.recorder.count_message(comm, RECEIVED, peer, tag)
+                self.recorder.messages.count(comm, RECEIVED, peer, tag)
             if nth:
-                self.recorder.check_received(self.record, comm, peer, tag, nth, size)
+                self.recorder.messages.check(self.record, comm, peer, tag, nth, size)
         if self.on_start is not None:
-            self.recorder.activate_request(self.request, posted=False)
+            self.recorder.requests.activate(self.request, posted=False)
         else:
             self.release()
 
@@ -46,10 +47,10 @@ class Posted:
         if self.recorder is SESSION.recorder and self.on_start is not None:
             comm, direction, peer, tag = self.on_start
             if direction == SENT and peer >= 0:
-                self.recorder.count_message(comm, SENT, peer, tag)
+                self.recorder.messages.count(comm, SENT, peer, tag)
             elif direction == RECEIVED:
-                self.recorder.expect(comm, peer, tag, 1)
-            self.recorder.activate_request(self.request, posted=True)
+                self.recorder.messages.expect(comm, peer, tag, 1)
+            self.recorder.requests.activate(self.request, posted=True)
 
     def __del__(self) -> None:
         if self.request and not sys.is_finalizing():  # nobody can wait for it any more
@@ -58,16 +59,16 @@ class Posted:
     def release(self) -> None:
         """Give the request's number back."""
         if self.recorder is SESSION.recorder:
-            self.recorder.free_request(self.request)
+            self.recorder.requests.free(self.request)
             self.request = 0
 
     def give_up(self) -> None:
         """Note that the request was cancelled or freed: who receives which message is not known any more."""
         if self.receives is not None and self.recorder is SESSION.recorder:
             comm, peer, tag, nth, _ = self.receives
-            self.recorder.withdraw_receive(comm, peer, tag, nth)
+            self.recorder.messages.withdraw(comm, peer, tag, nth)
             self.recorder.fail(self.record)  # a sender that has seen it is not stopped by it
-            self.recorder.expect(comm, ANY, ANY, 1)  # for good: no more numbers on this communicator
+            self.recorder.messages.expect(comm, ANY, ANY, 1)  # for good: no more numbers on this communicator
 
 
 class Requests:
@@ -123,7 +124,7 @@ def _derive(base: Any, mpi: Any) -> type:
             if status is None and posted.receives is not None:
                 status = status_type()
             number = recorder.wait(code, [posted.request], any_of=False)
-            word = recorder.block(number)
+            recorder.block(number)
             try:
                 value = function(self, status)
             except BaseException as error:
@@ -131,7 +132,7 @@ def _derive(base: Any, mpi: Any) -> type:
                 SESSION.note_failure(error, posted.record)
                 raise
             finally:
-                recorder.unblock(word, number)
+                recorder.unblock(number)
             posted.complete(status)
             return value
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from paceline.guard.communicator import Communicator
 from paceline.guard.layout import ANY, NOBODY
 from paceline.guard.mpi_buffers import Buffers, whole
 from paceline.guard.mpi_requests import watch_requests
 from paceline.guard.operations import REDUCTION_CODES
-from paceline.guard.recorder import Communicator
 from paceline.guard.session import SESSION, identity_of
 
 
@@ -21,13 +21,13 @@ class MpiWatch:
         self.requests = watch_requests(mpi)
         names = REDUCTION_CODES.keys() - {"none", "AVG", "PREMUL_SUM", "custom", "unknown"}
         self._reductions = [(getattr(mpi, name), REDUCTION_CODES[name]) for name in names]
-        self._sum = mpi.SUM
+        self._sum, self._sum_code = mpi.SUM, REDUCTION_CODES["SUM"]
         self.classes: dict[type, type] = {}
 
     def reduction(self, operation: Any) -> int:
         """Return the number of a reduction."""
         if operation is self._sum:
-            return REDUCTION_CODES["SUM"]
+            return self._sum_code
         for known, code in self._reductions:
             if isinstance(operation, self.mpi.Op) and operation == known:
                 return code

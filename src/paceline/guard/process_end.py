@@ -24,7 +24,7 @@ def watch_process() -> None:
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
         SESSION.tell({"raised": _describe(error)})
         if SESSION.recorder is not None:
-            SESSION.recorder.set_word(layout.MAIN_ENDED, 1)
+            SESSION.recorder.ring.words[layout.MAIN_ENDED] = 1
         return previous(kind, error, trace)
 
     def on_thread_exception(args: Any) -> Any:

@@ -85,7 +85,7 @@ class RingReader:
     # calls
 
     def _call(self, begin: int) -> Call | None:
-        (number, entered, left, sequence, num_bytes, count, at_site, root, tag, site, comm, operation, dtype, reduction,
+        (number, entered, left, sequence, at_site, num_bytes, count, root, tag, site, comm, operation, dtype, reduction,
          flags, request) = layout.RECORD.unpack_from(self._bytes, begin)  # fmt: skip
         if number == 0 or operation not in BY_CODE:
             return None

@@ -23,7 +23,7 @@ from paceline.guard.events import End, EndKind
 from paceline.guard.finding import Finding
 from paceline.guard.judge import Judge
 from paceline.guard.processes import end_all
-from paceline.guard.recorder import judge_lives, start_time
+from paceline.guard.ring import judge_lives, start_time
 from paceline.guard.session import RUN_FOLDER
 from paceline.guard.stragglers import Notice, Stragglers
 from paceline.guard.worlds import SharedMemory, World

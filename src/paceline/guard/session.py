@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from paceline.guard import layout
-from paceline.guard.recorder import Communicator, Recorder, start_time
+from paceline.guard.communicator import Communicator
+from paceline.guard.recorder import Recorder
+from paceline.guard.ring import start_time
 
 STACKS_SIGNAL = signal.SIGRTMIN + 9  # by which the judge asks for the stacks of a rank
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # the variable that says where records go
@@ -53,7 +55,7 @@ class Session:
                 self._register_stacks()
             if self.recorder is not None:
                 word = layout.MPI_RANK if carrier == "mpi" else layout.TORCH_RANK
-                self.recorder.set_word(word, rank + 1)
+                self.recorder.ring.words[word] = rank + 1
             return self.recorder
 
     def _register_stacks(self) -> None:
@@ -96,7 +98,7 @@ class Session:
     def tell(self, value: dict[str, Any]) -> None:
         """Write something that is said once."""
         if self.recorder is not None:
-            self.recorder.write_text(value)
+            self.recorder.ring.write_text(value)
 
 
 SESSION = Session()
@@ -105,18 +107,43 @@ SESSION = Session()
 class InCall:
     """The time that a rank is inside a call: `with InCall(recorder, number): ...` makes it."""
 
-    __slots__ = ("_number", "_recorder", "_word")
+    __slots__ = ("_number", "_recorder")
 
     def __init__(self, recorder: Recorder, number: int) -> None:
         self._recorder, self._number = recorder, number
 
     def __enter__(self) -> None:
-        self._word = self._recorder.block(self._number)
+        self._recorder.block(self._number)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             SESSION.note_failure(error, self._number)
-        self._recorder.unblock(self._word, self._number)
+        self._recorder.unblock(self._number)
+
+
+class Posting:
+    """The time in which a request is made: `with Posting(recorder, number, request, active=True): ...`.
+
+    Afterwards the record of the call is kept with the request, or, if the call has raised, the request given back.
+    """
+
+    __slots__ = ("_active", "_number", "_recorder", "_request")
+
+    def __init__(self, recorder: Recorder, number: int, request: int, *, active: bool) -> None:
+        self._recorder, self._number, self._request, self._active = recorder, number, request, active
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        recorder, request = self._recorder, self._request
+        if error is not None:
+            SESSION.note_failure(error, self._number)
+            recorder.requests.free(request)
+            return
+        recorder.leave(self._number)
+        recorder.requests.keep(request, self._number)
+        recorder.requests.activate(request, posted=self._active)
 
 
 def identity_of(*parts: object) -> str:

@@ -54,12 +54,9 @@ class Sites:
 
     def number(self, frame: FrameType) -> int:
         """Return the number of the site of a call made in this frame."""
-        caller = frame.f_back
-        if caller is not None:
-            found = self.known.get((id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti))
-            if found is not None:
-                return found
-        return self._find(frame)
+        caller = frame.f_back or frame
+        found = self.known.get((id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti))
+        return self._find(frame) if found is None else found
 
     def _find(self, frame: FrameType) -> int:
         """Look outwards for the user's frame."""
@@ -68,8 +65,8 @@ class Sites:
             here = here.f_back
         if here is None:
             here = self._without_user(frame)
-        caller = here.f_back
-        key = (id(here.f_code), here.f_lasti, id(caller.f_code) if caller else 0, caller.f_lasti if caller else 0)
+        caller = here.f_back or here
+        key = (id(here.f_code), here.f_lasti, id(caller.f_code), caller.f_lasti)
         number = self._numbers.get(key)
         if number is None:
             number = self._add(key, here)

@@ -42,7 +42,7 @@ def watch_threads() -> None:
             recorder = SESSION.recorder
             if recorder is None:
                 return run(self)
-            with recorder.running_thread():
+            with recorder.threads.running():
                 return run(self)
 
         work_item.run = watched_run
@@ -56,10 +56,10 @@ def _watch_bare_threads() -> None:
         recorder = SESSION.recorder
         if recorder is None:
             return start(function, args, kwargs or {})
-        word = recorder.reserve_thread(None)
+        word = recorder.threads.reserve(None)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
-            recorder.take_thread(word)
+            recorder.threads.take(word)
             return function(*args, **kwargs)
 
         return start(counted, args, kwargs or {})
@@ -73,7 +73,7 @@ def count_running_threads() -> None:
     for thread in threading.enumerate():
         others = thread not in (threading.main_thread(), threading.current_thread())
         if others and SESSION.recorder is not None and may_communicate(thread, folders):
-            SESSION.recorder.reserve_thread(thread)
+            SESSION.recorder.threads.reserve(thread)
 
 
 def may_communicate(thread: threading.Thread, folders: tuple[str, ...]) -> bool:
@@ -98,12 +98,12 @@ def _count(thread: threading.Thread) -> None:
     """Count a thread from before it begins until it ends."""
     recorder = SESSION.recorder
     assert recorder is not None
-    word = recorder.reserve_thread(thread)
+    word = recorder.threads.reserve(thread)
     run = thread.run
 
     def counted() -> None:
         if recorder is SESSION.recorder:
-            recorder.take_thread(word)
+            recorder.threads.take(word)
         run()
 
     thread.run = counted  # type: ignore[method-assign]

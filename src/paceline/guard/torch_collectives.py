@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.guard import layout
+from paceline.guard.communicator import Communicator
 from paceline.guard.layout import NOTHING
 from paceline.guard.operations import BY_NAME
-from paceline.guard.recorder import Communicator, Recorder
-from paceline.guard.session import SESSION
+from paceline.guard.recorder import Recorder
+from paceline.guard.session import SESSION, Posting
 from paceline.guard.torch_watch import UNKNOWN, Size, TorchWatch, keep_work
 
 Facts = tuple[Any, int, int, Size, bool, int]  # group, root, reduction, size, returns work, flags
@@ -163,10 +164,7 @@ def watched_collective(watch: TorchWatch, function: Any, code: int, describe: Ca
             return function(*args, **named)
         if posts:
             return _post(watch, recorder, comm, code, root, reduction, (dtype, num_bytes, count), function, args, named)
-        number = recorder.collective(
-            comm, code, root=root, reduction=reduction, dtype=dtype, num_bytes=num_bytes, count=count, flags=flags
-        )
-        word = recorder.block(number)
+        number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count, flags)
         local.depth = 1
         try:
             return function(*args, **named)
@@ -175,7 +173,7 @@ def watched_collective(watch: TorchWatch, function: Any, code: int, describe: Ca
             raise
         finally:
             local.depth = 0
-            recorder.unblock(word, number)
+            recorder.unblock(number)
 
     return call
 
@@ -184,21 +182,17 @@ def _post(
     watch: TorchWatch, recorder: Recorder, comm: Communicator, code: int, root: int, reduction: int, size: Size,
     function: Any, args: Any, named: Any,
 ) -> Any:  # fmt: skip
-    request = recorder.new_request()
+    request = recorder.requests.take()
     number = recorder.collective(
         comm, code, root=root, reduction=reduction, dtype=size[0], num_bytes=size[1], count=size[2],
         flags=layout.NONBLOCKING, request=request, depth=3,
     )  # fmt: skip
     watch.inside.depth = 1
     try:
-        work = function(*args, **named)
-    except BaseException as error:
-        SESSION.note_failure(error, number)
-        recorder.free_request(request)
-        raise
+        with Posting(recorder, number, request, active=True):
+            work = function(*args, **named)
     finally:
         watch.inside.depth = 0
-    recorder.leave(number)
     keep_work(watch, recorder, work, request, number)
     return work
 
@@ -218,7 +212,7 @@ def watched_wait(watch: TorchWatch, function: Any) -> Any:
             return function(self, *args, **named)
         own = _has_limit(args, named)
         number = recorder.wait(code, [posted.request], any_of=False, flags=layout.OWN_TIMEOUT if own else 0)
-        word = recorder.block(number)
+        recorder.block(number)
         try:
             value = function(self, *args, **named)
         except BaseException as error:
@@ -226,7 +220,7 @@ def watched_wait(watch: TorchWatch, function: Any) -> Any:
             SESSION.note_failure(error, posted.record)
             raise
         finally:
-            recorder.unblock(word, number)
+            recorder.unblock(number)
         works.pop(self, None)
         posted.complete(None)
         return value

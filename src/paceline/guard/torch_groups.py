@@ -24,8 +24,7 @@ def watched_init(watch: TorchWatch, function: Any) -> Any:
             recorder, comm = SESSION.recorder, watch.world
             if recorder is not None and comm is not None:
                 number = recorder.collective(comm, code)
-                word = recorder.block(number)
-        watch.enter()
+                watch.enter()
         try:
             value = function(*args, **named)
         except BaseException as error:
@@ -35,7 +34,7 @@ def watched_init(watch: TorchWatch, function: Any) -> Any:
         finally:
             watch.exit()
             if number is not None and recorder is not None:
-                recorder.unblock(word, number)
+                recorder.unblock(number)
         if watch.world is None and watch.module.is_initialized():
             module = watch.module
             watch.join(module.get_rank(), module.get_world_size(), _job(args, named))
@@ -101,9 +100,8 @@ def watched_new_group(watch: TorchWatch, function: Any) -> Any:
         listed = tuple(sorted(ranks)) if ranks is not None else world.ranks
         stands_for = int(identity_of(listed)[:12], 16)  # two ranks that list others make different groups
         if not watch.inside.depth:
-            recorder.write_text({"group": stands_for, "ranks": list(listed)[:1000]})
+            recorder.ring.write_text({"group": stands_for, "ranks": list(listed)[:1000]})
         number = recorder.collective(world, code, num_bytes=stands_for)
-        word = recorder.block(number)
         watch.enter()
         try:
             made = function(ranks, *args, **named)
@@ -112,7 +110,7 @@ def watched_new_group(watch: TorchWatch, function: Any) -> Any:
             raise
         finally:
             watch.exit()
-            recorder.unblock(word, number)
+            recorder.unblock(number)
         if isinstance(made, watch.module.ProcessGroup):
             watch.add_group(made, listed, watch.module._get_process_group_name(made))
         return made

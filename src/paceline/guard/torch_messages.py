@@ -7,9 +7,10 @@ from typing import Any
 
 from paceline.guard import layout
 from paceline.guard.board import pack_size
+from paceline.guard.communicator import Communicator
 from paceline.guard.layout import ANY, RECEIVED, SENT
-from paceline.guard.recorder import Communicator, Recorder
-from paceline.guard.session import SESSION
+from paceline.guard.recorder import Recorder
+from paceline.guard.session import SESSION, Posting
 from paceline.guard.torch_watch import TorchWatch, keep_work
 
 
@@ -26,15 +27,15 @@ def watched_send(watch: TorchWatch, function: Any, code: int) -> Any:
         peer, tag = _member(comm, dst, group_dst), int(tag)
         dtype, num_bytes, count = watch.size(tensor)
         exists = 0 <= peer < len(comm.ranks)
-        nth = recorder.count_message(comm, SENT, peer, tag) if exists else 0
-        request = recorder.new_request() if posts else 0
+        nth = recorder.messages.count(comm, SENT, peer, tag) if exists else 0
+        request = recorder.requests.take() if posts else 0
         number = recorder.begin(
             comm.index, code, root=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
             request=request, flags=layout.NONBLOCKING if posts else 0,
         )  # fmt: skip
         if not exists:
             recorder.stop(number, layout.STOP_ARGUMENT, 0)
-        recorder.meet_message(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
+        recorder.messages.meet(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
         arguments = (tensor, dst, group, tag, group_dst)
         if posts:
             return _posted_message(watch, recorder, function, arguments, named, number, request, None)
@@ -57,26 +58,26 @@ def watched_receive(watch: TorchWatch, function: Any, code: int) -> Any:
         peer = ANY if src is None and group_src is None else _member(comm, src, group_src)
         dtype, num_bytes, count = watch.size(tensor)
         size = pack_size(dtype, num_bytes)
-        nth = recorder.next_receive(comm, peer, tag)
-        request = recorder.new_request() if posts else 0
+        nth = recorder.messages.next_receive(comm, peer, tag)
+        request = recorder.requests.take() if posts else 0
         number = recorder.begin(
             comm.index, code, root=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
             request=request, flags=layout.NONBLOCKING if posts else 0,
         )  # fmt: skip
         if peer != ANY and not 0 <= peer < len(comm.ranks):
             recorder.stop(number, layout.STOP_ARGUMENT, 0)
-        recorder.meet_message(number, comm, RECEIVED, peer, tag, nth, size)
+        recorder.messages.meet(number, comm, RECEIVED, peer, tag, nth, size)
         arguments = (tensor, src, group, tag, group_src)
         if posts:
             taken = (comm, peer, tag, nth, size)
-            recorder.expect(comm, peer, tag, 1)
+            recorder.messages.expect(comm, peer, tag, 1)
             return _posted_message(watch, recorder, function, arguments, named, number, request, taken)
         source = _in_call(watch, recorder, function, arguments, named, number)
         if peer == ANY:
             peer = _member(comm, source, None)
-            nth = recorder.next_receive(comm, peer, tag)
-        recorder.count_message(comm, RECEIVED, peer, tag)
-        recorder.check_received(number, comm, peer, tag, nth, size)
+            nth = recorder.messages.next_receive(comm, peer, tag)
+        recorder.messages.count(comm, RECEIVED, peer, tag)
+        recorder.messages.check(number, comm, peer, tag, nth, size)
         return source
 
     return call
@@ -95,7 +96,7 @@ def _member(comm: Communicator, rank: Any, within: Any) -> int:
 def _in_call(
     watch: TorchWatch, recorder: Recorder, function: Any, args: tuple[Any, ...], named: dict[str, Any], number: int
 ) -> Any:
-    word = recorder.block(number)
+    recorder.block(number)
     watch.inside.depth = 1
     try:
         return function(*args, **named)
@@ -104,7 +105,7 @@ def _in_call(
         raise
     finally:
         watch.inside.depth = 0
-        recorder.unblock(word, number)
+        recorder.unblock(number)
 
 
 def _posted_message(
@@ -113,14 +114,10 @@ def _posted_message(
 ) -> Any:  # fmt: skip
     watch.inside.depth = 1
     try:
-        work = function(*args, **named)
-    except BaseException as error:
-        SESSION.note_failure(error, number)
-        recorder.free_request(request)
-        raise
+        with Posting(recorder, number, request, active=True):
+            work = function(*args, **named)
     finally:
         watch.inside.depth = 0
-    recorder.leave(number)
     posted = keep_work(watch, recorder, work, request, number)
     if posted is not None:
         posted.receives = receives

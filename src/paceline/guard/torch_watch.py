@@ -7,9 +7,10 @@ import weakref
 from types import ModuleType
 from typing import Any
 
+from paceline.guard.communicator import Communicator
 from paceline.guard.mpi_requests import Posted
 from paceline.guard.operations import DTYPE_CODES, REDUCTION_CODES, UNKNOWN_REDUCTION
-from paceline.guard.recorder import Communicator, Recorder
+from paceline.guard.recorder import Recorder
 from paceline.guard.session import SESSION, identity_of
 from paceline.guard.threads import count_running_threads
 
@@ -49,6 +50,7 @@ class TorchWatch:
         for name, known in _REDUCTIONS.items():
             if hasattr(reduce_op, name):
                 self._reductions[getattr(reduce_op, name)] = REDUCTION_CODES[known]
+        self._sum, self._sum_code = reduce_op.SUM, REDUCTION_CODES["SUM"]
         self.groups: dict[Any, Communicator] = {}
         self.world: Communicator | None = None
         self.works: weakref.WeakKeyDictionary[Any, Posted] = weakref.WeakKeyDictionary()
@@ -65,6 +67,8 @@ class TorchWatch:
 
     def reduction(self, op: Any) -> int:
         """Return the number of a reduction."""
+        if op is self._sum:  # asking for the hash of one takes longer than all else
+            return self._sum_code
         try:
             return self._reductions.get(op, UNKNOWN_REDUCTION)
         except TypeError:
@@ -141,8 +145,6 @@ WATCH: list[TorchWatch] = []  # the one of this process, once torch.distributed 
 
 def keep_work(watch: TorchWatch, recorder: Recorder, work: Any, request: int, number: int) -> Posted | None:
     """Remember which call a work belongs to, until somebody waits for it."""
-    recorder.keep_request(request, number)
-    recorder.activate_request(request, posted=True)
     posted = Posted(recorder=recorder, request=request, record=number)
     try:
         watch.works[work] = posted

@@ -12,7 +12,7 @@ from pathlib import Path
 from paceline.guard.finding import Finding
 from paceline.guard.judge import Judge
 from paceline.guard.processes import end_all
-from paceline.guard.recorder import start_time
+from paceline.guard.ring import start_time
 from paceline.guard.run import LOOK_SECONDS, Options
 from paceline.guard.stragglers import Stragglers
 from paceline.guard.worlds import SharedMemory
