@@ -34,13 +34,16 @@ def watched_collectives(base: Any, watch: MpiWatch) -> dict[str, Any]:
 
 def _collectives(watch: MpiWatch) -> dict[str, Facts]:
     size, dtype_only, reduction = watch.buffers.size, watch.buffers.dtype_only, watch.reduction
-    in_place, plus = watch.mpi.IN_PLACE, watch.mpi.SUM
+    in_place, plus, plus_code = watch.mpi.IN_PLACE, watch.mpi.SUM, watch.reduction(watch.mpi.SUM)
 
     def nothing(comm: Communicator, *args: Any, **named: Any) -> tuple[int, int, Size]:
         return NOTHING, 0, UNKNOWN
 
-    def reduced(comm: Communicator, sendbuf: Any, recvbuf: Any, op: Any = plus, **_: Any) -> tuple[int, int, Size]:
-        return NOTHING, reduction(op), size(recvbuf if sendbuf is in_place else sendbuf)
+    def reduced(
+        comm: Communicator, sendbuf: Any, recvbuf: Any, op: Any = plus, info: Any = None
+    ) -> tuple[int, int, Size]:
+        code = plus_code if op is plus else reduction(op)
+        return NOTHING, code, size(recvbuf if sendbuf is in_place else sendbuf)
 
     def reduced_to(
         comm: Communicator, sendbuf: Any, recvbuf: Any, op: Any = plus, root: int = 0, **_: Any
