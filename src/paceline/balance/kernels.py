@@ -19,6 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _DIGIT_BITS = 11
 _DIGITS = 1 << _DIGIT_BITS
 _RUN = 12  # so many are sorted by insertion
+_COUNTED = 256  # from so many on, values that are near to each other are sorted by counting
 _NO_LIMIT = np.int64((1 << 63) - 1)
 
 
@@ -126,8 +127,37 @@ def members_of(group_of: Numbers, real: Flags, num_groups: int) -> tuple[Numbers
 
 
 @_compiled
+def _sort_by_counting(
+    values: Numbers, labels: Numbers, size: int, low: int, span: int, spare_values: Numbers, spare_labels: Numbers
+) -> None:  # fmt: skip
+    """Sort values from `low` to `low + span` with one or two digits."""
+    begins = np.empty(min(span + 1, _DIGITS), np.int64)
+    shift = 0
+    while span >> shift > 0:
+        begins[:] = 0
+        for index in range(size):
+            begins[((values[index] - low) >> shift) & (_DIGITS - 1)] += 1
+        _make_begins(begins)
+        for index in range(size):
+            digit = ((values[index] - low) >> shift) & (_DIGITS - 1)
+            place = begins[digit]
+            spare_values[place], spare_labels[place] = values[index], labels[index]
+            begins[digit] = place + 1
+        for index in range(size):
+            values[index], labels[index] = spare_values[index], spare_labels[index]
+        shift += _DIGIT_BITS
+
+
+@_compiled
 def _sort_rising(values: Numbers, labels: Numbers, size: int, spare_values: Numbers, spare_labels: Numbers) -> None:
     """Sort the first `size` values, with their labels; equal ones keep their order."""
+    if size >= _COUNTED:  # sums are near to each other, so counting beats comparing
+        low, high = values[0], values[0]
+        for index in range(size):
+            low, high = min(low, values[index]), max(high, values[index])
+        if high - low < _DIGITS or (high - low < _DIGITS * _DIGITS and size >= _DIGITS // 2):
+            _sort_by_counting(values, labels, size, low, high - low, spare_values, spare_labels)
+            return
     for begin in range(0, size, _RUN):
         for index in range(begin + 1, min(begin + _RUN, size)):
             value, label = values[index], labels[index]
@@ -310,12 +340,13 @@ def deal_by_differencing(falling: Numbers, order: Numbers, num_groups: int) -> N
 
 @_compiled
 def _best_swap(
-    one: Numbers, num_one: int, other: Numbers, num_other: int, gap: int,
+    one: Numbers, num_one: int, other: Numbers, num_other: int, gap: int, enough: int, most: int,
     one_held: Numbers, other_held: Numbers, memory: Numbers, room: int, other_room: int,
 ) -> tuple[int, int, np.int64]:  # fmt: skip
     """Return the places of two samples whose swap makes two groups most equal, and by how much it lightens the first.
 
-    Costs rise along both groups; `gap` is by how much the first is heavier. A place of -1 stands for no sample: then
+    Costs rise along both groups; `gap` is by how much the first is heavier. A shift from `enough` to `most` leaves both
+    light enough, so the first of these is taken. A place of -1 stands for no sample: then
     one is only moved, which is allowed where the first group has more samples. `room` and `other_room` are what the
     groups have left of their memory; nothing is checked where they are negative.
     """
@@ -342,6 +373,8 @@ def _best_swap(
                     if more > other_room or -more > room:
                         continue
                 best, best_one, best_other = shift, place, candidate
+                if enough <= shift <= most:
+                    return best_one, best_other, best
     return best_one, best_other, best
 
 
@@ -364,7 +397,7 @@ def _take(costs: Numbers, samples: Numbers, size: int, place: int) -> None:
 
 @_compiled
 def refine(
-    costs: Numbers, order: Numbers, group_of: Numbers, num_groups: int, target: int,
+    falling: Numbers, order: Numbers, group_of: Numbers, num_groups: int, target: int,
     memory: Numbers, limit: int, max_sweeps: int,
 ) -> Numbers:  # fmt: skip
     """Swap samples between groups until none is heavier than `target`, or nothing helps; return the group of each.
@@ -374,9 +407,9 @@ def refine(
     light enough are only touched as partners, so little moves. Sizes stay as they are, or change places.
 
     Args:
-        costs: Cost of each sample.
+        falling: Costs in the order of `order`.
         order: The samples, the heaviest first.
-        group_of: Where they are.
+        group_of: Where they are: in groups whose sizes differ by at most 1.
         num_groups: Groups.
         target: The load at which a group is light enough.
         memory: What each sample needs of its group's memory.
@@ -385,21 +418,18 @@ def refine(
     """
     sizes, loads = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
     used = np.zeros(num_groups, np.int64)
-    for sample in range(group_of.size):
-        sizes[group_of[sample]] += 1
-        loads[group_of[sample]] += costs[sample]
-        if limit >= 0:
-            used[group_of[sample]] += memory[sample]
-    most = sizes.max() + 1
-    held_costs = np.empty((num_groups, most), np.int64)
+    held_costs = np.empty((num_groups, order.size // num_groups + 2), np.int64)
     held = np.empty_like(held_costs)
-    fill = np.zeros(num_groups, np.int64)
+    result = group_of.copy()
     for item in range(order.size - 1, -1, -1):  # the lightest first, so that costs rise along a group
         sample = order[item]
         group = group_of[sample]
-        held[group, fill[group]] = sample
-        held_costs[group, fill[group]] = costs[sample]
-        fill[group] += 1
+        held[group, sizes[group]] = sample
+        held_costs[group, sizes[group]] = falling[item]
+        sizes[group] += 1
+        loads[group] += falling[item]
+        if limit >= 0:
+            used[group] += memory[sample]
     sweep = 0
     while sweep < max_sweeps:
         sweep += 1
@@ -411,26 +441,24 @@ def refine(
             heavy, light = ranking[pair], ranking[num_groups - 1 - pair]
             if loads[heavy] <= target:
                 break
-            helped |= _swap_once(heavy, light, held_costs, held, sizes, loads, memory, used, limit)
+            helped |= _swap_once(heavy, light, target, held_costs, held, sizes, loads, memory, used, limit, result)
         if not helped:  # then the heaviest tries every partner
             heavy = ranking[0]
             for partner in range(num_groups - 1, 0, -1):
-                if _swap_once(heavy, ranking[partner], held_costs, held, sizes, loads, memory, used, limit):
+                if _swap_once(
+                    heavy, ranking[partner], target, held_costs, held, sizes, loads, memory, used, limit, result
+                ):
                     helped = True
                     break
             if not helped:
                 break
-    result = np.empty_like(group_of)
-    for group in range(num_groups):
-        for place in range(sizes[group]):
-            result[held[group, place]] = group
     return result
 
 
 @_compiled
 def _swap_once(
-    heavy: int, light: int, held_costs: Numbers, held: Numbers, sizes: Numbers, loads: Numbers, memory: Numbers,
-    used: Numbers, limit: int,
+    heavy: int, light: int, target: int, held_costs: Numbers, held: Numbers, sizes: Numbers, loads: Numbers,
+    memory: Numbers, used: Numbers, limit: int, result: Numbers,
 ) -> bool:  # fmt: skip
     """Make the best swap between two groups, if one helps."""
     gap = loads[heavy] - loads[light]
@@ -440,8 +468,8 @@ def _swap_once(
     if limit >= 0:
         room, other_room = limit - used[heavy], limit - used[light]
     one, other, shift = _best_swap(
-        held_costs[heavy], sizes[heavy], held_costs[light], sizes[light], gap, held[heavy], held[light], memory,
-        room, other_room,
+        held_costs[heavy], sizes[heavy], held_costs[light], sizes[light], gap, loads[heavy] - target,
+        target - loads[light], held[heavy], held[light], memory, room, other_room,
     )  # fmt: skip
     if one < 0:
         return False
@@ -454,8 +482,10 @@ def _swap_once(
         sizes[light] -= 1
         _put(held_costs[heavy], held[heavy], sizes[heavy], other_cost, other_sample)
         sizes[heavy] += 1
+        result[other_sample] = heavy
     _put(held_costs[light], held[light], sizes[light], cost, sample)
     sizes[light] += 1
+    result[sample] = light
     loads[heavy] -= shift
     loads[light] += shift
     if limit >= 0:

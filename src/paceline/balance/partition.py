@@ -96,7 +96,7 @@ def partition(
 
     >>> parts = partition([9, 1, 7, 3, 5, 5], 2)
     >>> [group.tolist() for group in parts.groups], parts.loads.tolist()
-    ([[0, 1, 4], [2, 3, 5]], [15, 15])
+    ([[0, 1, 5], [2, 3, 4]], [15, 15])
 
     Methods: `differencing` is Karmarkar and Karp's, with groups of equal size. `longest_first` gives the heaviest
     sample to the lightest group with room, then swaps. `swap_in_place` starts from `placement` and swaps only what
@@ -285,7 +285,7 @@ def _refined(task: _Task, group_of: Numbers, target: int) -> Numbers:
     if task.heaviest(group_of) <= target:
         return group_of
     return kernels.refine(
-        task.costs, task.order, group_of, task.num_groups, target, task.memory, task.limit, _MAX_SWEEPS
+        task.falling, task.order, group_of, task.num_groups, target, task.memory, task.limit, _MAX_SWEEPS
     )
 
 
@@ -381,7 +381,8 @@ def _within_memory(task: _Task, method: Method, tolerance: float) -> Numbers:
     def fitted(group_of: Numbers, max_cost: int) -> Numbers:
         """Swap until the memory fits, with no group's cost above a limit: the same swaps with changed roles."""
         return kernels.refine(
-            task.memory, by_memory, _with_real(task, group_of), task.num_groups, task.limit, task.costs, max_cost,
+            task.memory[by_memory], by_memory, _with_real(task, group_of), task.num_groups, task.limit, task.costs,
+            max_cost,
             _MAX_SWEEPS,
         )  # fmt: skip
 
