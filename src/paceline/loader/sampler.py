@@ -6,16 +6,20 @@ It imports nothing of torch: a DataLoader asks only for an iterable of lists wit
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
 from paceline.comm import find_place
 from paceline.errors import EmptyPlanError, InputError, whole_number
 from paceline.plan import EpochPlan, Plan, Tail, TailLike
+from paceline.plan.order import Ids
 from paceline.plan.plan import LARGEST_SEED
 
 STATE_VERSION = 1
+_STEPS_AHEAD = 4  # of a plan with costs
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16  # ids computed ahead: few at first, to start at once
 
 _MUST_AGREE = {
@@ -71,6 +75,7 @@ class PlanSampler:
         tail: What becomes of the remainder.
         stand_in: A sample id that takes the place of a missing one, so that every list has `batch_size` ids.
             `num_real` says how many are real; mask the rest out of loss and metrics.
+        costs: What each sample costs, the same on every rank: steps are dealt so that all ranks have the same work.
     """
 
     def __init__(
@@ -84,6 +89,7 @@ class PlanSampler:
         seed: int = 0,
         tail: TailLike = Tail.PAD,
         stand_in: int | None = None,
+        costs: Any = None,
     ) -> None:
         place = find_place(rank, num_replicas)
         plan = Plan(
@@ -93,6 +99,7 @@ class PlanSampler:
             tail=tail,
             shuffle=shuffle,
             seed=seed,
+            costs=costs,
         )
         self._set_up(plan, place.rank, stand_in)
 
@@ -270,7 +277,7 @@ class PassIterator:
     def __next__(self) -> list[int]:
         if self._pass is None:
             self._pass = self._begin()
-            self._lists = self._make_lists(self._pass)
+            self._lists = _make_lists(self._sampler, self._pass)
         ids = next(self._lists)
         self._handed_out += 1
         self._sampler._current = self._pass, self._handed_out
@@ -298,20 +305,39 @@ class PassIterator:
         self._sampler._next = self._upcoming()
         return self._sampler._next
 
-    def _make_lists(self, begun: _Pass) -> Iterator[list[int]]:
-        plan, step, block = begun.plan, 0, _FIRST_BLOCK
-        while plan is not None and step < plan.num_steps:
-            num_steps = min(max(1, block // plan.row_width), plan.num_steps - step)
-            for row in plan.rows(self._sampler.rank, begun.epoch, step, num_steps).tolist():
-                yield self._filled(row, plan, step) if row[-1] < 0 else row
-                step += 1
-            block = min(2 * block, _LARGEST_BLOCK)
 
-    def _filled(self, row: list[int], plan: EpochPlan, step: int) -> list[int]:
-        real, stand_in = row[: row.index(-1)], self._sampler.stand_in
-        if stand_in is None:
-            return real
-        return real + [stand_in] * (plan.batch_size_of(step) - len(real))
+def _make_lists(sampler: PlanSampler, begun: _Pass) -> Iterator[list[int]]:
+    """Yield the lists of a pass. It knows nothing of the iterator that holds it, so it ends when that one goes."""
+    plan, step, block = begun.plan, 0, _FIRST_BLOCK
+    if isinstance(plan, Plan) and plan.costs is not None:
+        for step, row in enumerate(_rows_ahead(plan, sampler.rank, begun.epoch)):
+            yield _filled(row, plan, step, sampler.stand_in) if row[-1] < 0 else row
+        return
+    while plan is not None and step < plan.num_steps:
+        num_steps = min(max(1, block // plan.row_width), plan.num_steps - step)
+        for row in plan.rows(sampler.rank, begun.epoch, step, num_steps).tolist():
+            yield _filled(row, plan, step, sampler.stand_in) if row[-1] < 0 else row
+            step += 1
+        block = min(2 * block, _LARGEST_BLOCK)
+
+
+def _filled(row: list[int], plan: EpochPlan, step: int, stand_in: int | None) -> list[int]:
+    real = row[: row.index(-1)]
+    if stand_in is None:
+        return real
+    return real + [stand_in] * (plan.batch_size_of(step) - len(real))
+
+
+def _rows_ahead(plan: Plan, rank: int, epoch: int) -> Iterator[list[int]]:
+    """Yield the rows of a plan with costs; while one is used, the next few are dealt in the background."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="paceline-plan") as background:
+        ahead: deque[Future[Ids]] = deque()
+        step = 0
+        while step < plan.num_steps or ahead:
+            while step < plan.num_steps and len(ahead) < _STEPS_AHEAD:
+                ahead.append(background.submit(plan.rows, rank, epoch, step, 1))
+                step += 1
+            yield ahead.popleft().result()[0].tolist()
 
 
 def _length_of(dataset_or_length: Sized | int) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from paceline.errors import EmptyPlanError, InputError, whole_number
 from paceline.plan.deal import Deal
+from paceline.plan.even import EvenDeal
 from paceline.plan.keys import fold
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.tail import Summary, Tail, TailLike
@@ -50,6 +51,12 @@ class Plan:
         shuffle: Whether each epoch has an order of its own; otherwise samples keep theirs.
         seed: Chooses the family of orders; mixed with the epoch, never added to it.
         start: Samples of the epoch that were consumed before this plan begins; `resume` sets it.
+        costs: What each sample costs, if that is known: then each step is dealt so that all ranks have the same work.
+            It holds what it would hold without costs; every rank computes the same deal, and nothing moves.
+
+    >>> plan = Plan(8, world_size=2, batch_size=4, shuffle=False, costs=[9, 1, 1, 9, 1, 1, 9, 9])
+    >>> plan.rows(rank=0).tolist(), plan.rows(rank=1).tolist(), plan.loads(0).tolist()
+    ([[1, 3, 5, 6]], [[0, 2, 4, 7]], [20, 20])
     """
 
     num_samples: int
@@ -60,7 +67,10 @@ class Plan:
     shuffle: bool = True
     seed: int = 0
     start: int = 0
+    costs: Any = field(default=None, repr=False, compare=False)
     _deal: Deal = field(init=False, repr=False, compare=False)
+    _even: EvenDeal | None = field(init=False, repr=False, compare=False)
+    _costs_digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         most = LARGEST_SIZE
@@ -78,7 +88,13 @@ class Plan:
         )
         if deal.num_steps == 0:
             raise EmptyPlanError(_why_empty(deal, start))
+        even = None
+        if self.costs is not None:
+            even = self.costs if isinstance(self.costs, EvenDeal) else EvenDeal(self.costs, num_samples)
         checked = {
+            "costs": None if even is None else even.costs,
+            "_even": even,
+            "_costs_digest": "" if even is None else even.digest,
             "num_samples": num_samples,
             "world_size": world_size,
             "batch_size": batch_size,
@@ -112,8 +128,10 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """A short text that is equal for plans of the same order: same samples, shuffle and seed."""
-        facts = (ORDER_VERSION, self.num_samples, self.shuffle, self.seed)
+        """A short text that is equal for plans of the same order: same samples, shuffle, seed and costs."""
+        facts: tuple[object, ...] = (ORDER_VERSION, self.num_samples, self.shuffle, self.seed)
+        if self._costs_digest:
+            facts = (*facts, self._costs_digest)
         return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
 
     def summary(self) -> Summary:
@@ -142,6 +160,8 @@ class Plan:
         """
         rank = self._checked_rank(rank)
         first_step, num_steps = checked_steps(self.num_steps, first_step, num_steps)
+        if self._even is not None:
+            return self._even_rows(self._even, rank, epoch, first_step, num_steps)
         positions = self._deal.positions(rank, first_step, num_steps)
         order = self._order(epoch)
         if self.tail is Tail.REPEAT:
@@ -168,7 +188,38 @@ class Plan:
         """Return the first (rank, step, slot) that sees any of the samples, or None."""
         positions = self._order(epoch).positions_of(samples) - self.start
         positions = positions % self.num_samples if self.tail is Tail.REPEAT else positions[positions >= 0]
-        return self._deal.place_of(int(positions.min())) if positions.size else None
+        place = self._deal.place_of(int(positions.min())) if positions.size else None
+        if place is None or self._even is None:
+            return place
+        _, step, _ = place
+        index = int(positions.min()) - step * self._deal.samples_per_step
+        groups = self._even.groups(self._step_samples(step, self._order(epoch)), self.world_size)
+        rank = next(rank for rank, group in enumerate(groups) if index in group)
+        return rank, step, int(np.searchsorted(groups[rank], index))
+
+    def loads(self, step: int, epoch: int = 0) -> Ids:
+        """Return what the samples of each rank cost at a step, of a plan with costs.
+
+        Costs that are not whole numbers are counted in units of a power of two.
+        """
+        step = whole_number("step", step, least=0, most=self.num_steps - 1)
+        if self._even is None:
+            raise InputError("this plan was made without costs")
+        return self._even.loads(self._step_samples(step, self._order(epoch)), self.world_size)
+
+    def _step_samples(self, step: int, order: Order) -> Ids:
+        """Return the samples of all ranks at a step, in the order of positions."""
+        begin = step * self._deal.samples_per_step
+        positions = np.arange(begin, begin + self._deal.num_rows(step), dtype=np.int64) + self.start
+        return order.samples_at(positions % self.num_samples if self.tail is Tail.REPEAT else positions)
+
+    def _even_rows(self, even: EvenDeal, rank: int, epoch: int, first_step: int, num_steps: int) -> Ids:
+        order, rows = self._order(epoch), np.full((num_steps, self.batch_size), -1, dtype=np.int64)
+        for row, step in zip(rows, range(first_step, first_step + num_steps), strict=True):
+            samples = self._step_samples(step, order)
+            mine = even.groups(samples, self.world_size)[rank]
+            row[: mine.size] = samples[mine]
+        return rows
 
     def resume(self, consumed: int, world_size: int | None = None, batch_size: int | None = None) -> Plan:
         """Return the plan of the rest of the epoch after `consumed` samples of this plan.
@@ -179,6 +230,7 @@ class Plan:
         consumed = whole_number("consumed", consumed, least=0, most=self.num_samples - self.start)
         return replace(
             self,
+            costs=self._even,
             start=self.start + consumed,
             world_size=self.world_size if world_size is None else world_size,
             batch_size=self.batch_size if batch_size is None else batch_size,
@@ -197,7 +249,7 @@ class Plan:
     def at(self, progress: Mapping[str, Any]) -> Plan:
         """Return the plan of the rest of the epoch after the progress that another plan of this order made."""
         consumed = whole_number("consumed", progress["consumed"], least=0, most=self.num_samples)
-        return replace(self, start=consumed)
+        return replace(self, start=consumed, costs=self._even)
 
     def _checked_rank(self, rank: int) -> int:
         return whole_number("rank", rank, least=0, most=self.world_size - 1)
