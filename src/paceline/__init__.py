@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paceline.balance import Partition, partition
     from paceline.batch import Batch, Collate, Jagged
     from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
@@ -24,12 +25,14 @@ _HOMES = {
     "LengthPlan": "paceline.plan",
     "MixedPlan": "paceline.plan",
     "PacelineError": "paceline.errors",
+    "Partition": "paceline.balance",
     "Plan": "paceline.plan",
     "PlanSampler": "paceline.loader",
     "Summary": "paceline.plan",
     "Tail": "paceline.plan",
     "Until": "paceline.plan",
     "connect": "paceline.comm",
+    "partition": "paceline.balance",
     "run_ranks": "paceline.launch",
 }
 
@@ -41,17 +44,19 @@ __all__ = [
     "LengthPlan",
     "MixedPlan",
     "PacelineError",
+    "Partition",
     "Plan",
     "PlanSampler",
     "Summary",
     "Tail",
     "Until",
     "connect",
+    "partition",
     "run_ranks",
 ]
 
 
-_LAYERS = ("batch", "comm", "errors", "guard", "launch", "loader", "plan")
+_LAYERS = ("balance", "batch", "comm", "errors", "guard", "launch", "loader", "plan")
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ class AloneComm:
     rank = 0
     world_size = 1
     carrier = "alone"
+    is_thread_safe = True
 
     def barrier(self) -> None:
         """Wait for nobody."""

@@ -43,6 +43,10 @@ class Comm(Protocol):
     def carrier(self) -> str:
         """What carries it: alone, threads, torch or mpi."""
 
+    @property
+    def is_thread_safe(self) -> bool:
+        """Whether a thread may call on a duplicate while another calls on this one."""
+
     def barrier(self) -> None:
         """Wait until all ranks are here."""
 

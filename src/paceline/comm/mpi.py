@@ -33,6 +33,11 @@ class MpiComm:
         """How many ranks there are."""
         return self._mpi.Get_size()
 
+    @property
+    def is_thread_safe(self) -> bool:
+        """Whether this MPI was started so that several threads may call it at a time."""
+        return MPI.Query_thread() == MPI.THREAD_MULTIPLE
+
     def barrier(self) -> None:
         """Wait until all ranks are here."""
         self._mpi.Barrier()

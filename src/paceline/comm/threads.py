@@ -80,6 +80,7 @@ class ThreadsComm:
     """One thread of a group."""
 
     carrier = "threads"
+    is_thread_safe = True
 
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self._meeting = meeting

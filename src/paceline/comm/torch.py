@@ -48,6 +48,7 @@ class TorchComm:
     """A process group of torch.distributed."""
 
     carrier = "torch"
+    is_thread_safe = True
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
         self._group = group if group is not None else dist.group.WORLD

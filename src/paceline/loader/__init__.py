@@ -11,11 +11,27 @@ from paceline.loader.sampler import PlanSampler
 
 if TYPE_CHECKING:
     from paceline.loader.agreement import DisagreementError
+    from paceline.loader.balancer import Balancer, Balancing, Route, StepStatistics
     from paceline.loader.collectives import exchange, gather_batches
 
-__all__ = ["ContractResult", "DisagreementError", "PlanSampler", "check_contract", "exchange", "gather_batches"]
+__all__ = [
+    "Balancer",
+    "Balancing",
+    "ContractResult",
+    "DisagreementError",
+    "PlanSampler",
+    "Route",
+    "StepStatistics",
+    "check_contract",
+    "exchange",
+    "gather_batches",
+]
 
 _NEED_TORCH = {
+    "Balancer": "paceline.loader.balancer",
+    "Balancing": "paceline.loader.balancer",
+    "Route": "paceline.loader.balancer",
+    "StepStatistics": "paceline.loader.balancer",
     "DisagreementError": "paceline.loader.agreement",
     "exchange": "paceline.loader.collectives",
     "gather_batches": "paceline.loader.collectives",

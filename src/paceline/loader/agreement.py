@@ -76,7 +76,7 @@ def _with_texts(comm: Comm, what: str, mine: str, device: torch.device) -> str:
     padded = torch.tensor(list(content.ljust(_TEXT_BYTES, b"\0")), dtype=torch.uint8, device=device)
     texts = [bytes(row).rstrip(b"\0").decode(errors="replace") for row in comm.all_gather(padded).tolist()]
     lines = [text.splitlines() for text in texts]
-    shared = set(lines[0]).intersection(*lines[1:])
+    shared = set(lines[0]).intersection(*lines[1:]) if any(own != lines[0] for own in lines) else set()
     ranks: dict[str, list[int]] = {}
     for rank, own in enumerate(lines):
         ranks.setdefault("; ".join(line for line in own if line not in shared), []).append(rank)

@@ -60,6 +60,11 @@ def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
         groups: The same on every rank: groups[r] names the rows that rank r gets, as rank * batch_size + row. Each
             real row is in exactly one group; padding rows may be named or left out.
     """
+    return exchange_counted(comm, batch, groups)[0]
+
+
+def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[Batch, int]:
+    """Do what `exchange` does; return also how many bytes of rows this rank has sent."""
     me, world_size = comm.rank, comm.world_size
     table, problem = read_groups(groups, world_size, batch.batch_size)
     same = _common(batch) | {"groups": digest_of(table)}
@@ -94,7 +99,7 @@ def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
         received = [
             joined([part, more[end - count : end]]) for part, count, end in zip(received, awaited, ends, strict=True)
         ]
-    return _arranged(batch, mine, me, table[me], received, num_real)
+    return _arranged(batch, mine, me, table[me], received, num_real), sum(sizes)
 
 
 def _messages(length: int, headers: list[list[int]], parcels: Sequence[Memory], like: Memory) -> Memory:
