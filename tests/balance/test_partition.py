@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -273,3 +275,31 @@ def test_the_same_everywhere() -> None:
     for group in placed.groups:
         digest.update(group.astype("<i8").tobytes())
     assert digest.hexdigest() == "870a0e446ff26643"
+
+
+def test_after_warming_up_nothing_is_compiled_any_more() -> None:
+    """Whatever kinds of arrays come: compiling takes seconds, in the middle of training."""
+    code = """
+import numba, numpy as np
+from paceline.balance import kernels, partition, warm_up
+found = {name: value for name, value in vars(kernels).items() if isinstance(value, numba.core.dispatcher.Dispatcher)}
+thread = warm_up(in_background=True)
+thread.join()
+public = [name for name in found if not name.startswith("_")]
+assert len(public) >= 6 and all(found[name].signatures for name in public), public
+before = {name: list(value.signatures) for name, value in found.items()}
+costs = np.random.default_rng(0).lognormal(5, 1, 600).astype(np.int32)[::2]
+real = np.ones(600, bool)[::2]
+costs.flags.writeable = real.flags.writeable = False
+placement = np.arange(300, dtype=np.uint8) % 7
+for given in (costs, costs / 3, costs.tolist(), costs.astype(np.uint64)):
+    for method in ("auto", "differencing", "longest_first", "swap_in_place"):
+        partition(given, 7, method, placement, real=real, memory=costs, memory_limit=int(costs.sum() // 6))
+        partition(given, 7, method, placement)
+partition(costs, 7)
+partition([], 3)
+assert before == {name: list(value.signatures) for name, value in found.items()}
+print("nothing")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == "nothing\n", done.stderr

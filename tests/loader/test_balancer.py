@@ -232,6 +232,25 @@ def test_whole_numbers_and_fractions_may_meet() -> None:
     assert sorted(x for rank in found for x in rank) == [1.5, 2.5, 3.0, 3.0, 4.0, 5.0, 6.0, 8.0]
 
 
+def raises(comm: Comm) -> None:
+    """One rank fails while the others have started a batch that it never will."""
+    batch = Batch({"x": torch.arange(3) + comm.rank}, batch_size=3)
+    with Balancer(comm, lambda batch: batch["x"]) as balancer:
+        under_way = [balancer.start(batch)]
+        under_way[0].finish()
+        if comm.rank == 1:
+            raise ValueError("a bad sample")
+        balancer.start(batch).finish()
+
+
+@pytest.mark.parametrize("carrier", ["threads", "torch"])
+def test_a_rank_that_fails_ends_and_so_do_the_others(carrier: str) -> None:
+    first, second = run_ranks(raises, 2, carrier=carrier, deadline=60)
+    assert "a bad sample" in str(second.traceback)
+    assert not first.ok
+    assert not first.timed_out
+
+
 def in_a_loop(comm: Comm) -> tuple[list[int], int, list[int]]:
     batches = [Batch({"x": torch.tensor([step, comm.rank, 9])}, batch_size=3) for step in range(7)]
     steps: list[int] = []

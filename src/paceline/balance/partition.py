@@ -141,8 +141,9 @@ def warm_up(*, in_background: bool = False) -> threading.Thread | None:
         thread = threading.Thread(target=warm_up, name="paceline-warm-up", daemon=True)
         thread.start()
         return thread
-    partition([3, 2, 1, 1], 2, placement=[0, 0, 0, 1], tolerance=0.0)
-    partition([1, 2, 3], 2, Method.DIFFERENCING)
+    partition([3, 2, 1, 1], 2, Method.SWAP_IN_PLACE, placement=[0, 0, 1, 1], tolerance=0.0)
+    partition([3, 2, 1, 1], 2, Method.LONGEST_FIRST)
+    partition([3, 2, 1, 1], 2, Method.DIFFERENCING)
     return None
 
 
@@ -183,7 +184,7 @@ def _flags(name: str, values: Any, size: int) -> np.ndarray[Any, np.dtype[np.boo
     array = np.asarray(values)
     if array.dtype != np.bool_ or array.shape != (size,):
         raise InputError(f"{name} must be one boolean per sample: {size} of them, got {array.dtype} {array.shape}")
-    return array
+    return array.copy()  # kernels are compiled for plain arrays: not for views, not for read-only ones
 
 
 def _placement(placement: Any, size: int, num_groups: int) -> Numbers:

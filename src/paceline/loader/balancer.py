@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import TracebackType
@@ -24,6 +24,7 @@ from paceline.batch.batch import Batch
 from paceline.comm import Comm
 from paceline.errors import InputError, whole_number
 from paceline.loader.agreement import gather_message_bytes
+from paceline.loader.background import Background
 from paceline.loader.collectives import exchange_counted, gather_batches
 from paceline.loader.costs import CostFunction, GlobalCosts, RowCosts, bytes_in, gather_costs, row_costs
 
@@ -148,9 +149,7 @@ class Balancer:
         self._settings = f"route {self._route.value}, method {self._method.value}, tolerance {tolerance!r}"
         self._warming: threading.Thread | None = warm_up(in_background=True)
         # some MPIs take calls from one thread only: then there is nothing to overlap
-        self._background = (
-            ThreadPoolExecutor(max_workers=1, thread_name_prefix="paceline-balance") if comm.is_thread_safe else None
-        )
+        self._background = Background("paceline-balance") if comm.is_thread_safe else None
         self._stream: Any = None
 
     def start(self, batch: Batch) -> Balancing:
@@ -190,11 +189,11 @@ class Balancer:
                     self._on_step(first.statistics)
                 yield balanced
 
-    def close(self) -> None:
-        """Wait for what is under way and end the thread."""
+    def close(self, *, wait: bool = True) -> None:
+        """End the thread, after what is under way; or leave it, where peers may never come."""
         if self._background is not None:
-            self._background.shutdown()
-        if self._warming is not None:
+            self._background.close(wait=wait)
+        if self._warming is not None and wait:
             self._warming.join()
 
     def __enter__(self) -> Self:
@@ -203,7 +202,7 @@ class Balancer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close(wait=error is None)
 
     def _balance(self, batch: Batch, costs: RowCosts, ready: Any) -> _Done:
         begin = time.perf_counter()

@@ -1,0 +1,50 @@
+"""One thread that does what it is given, in order. It does not keep the process alive."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Background:
+    """Work for a thread of its own.
+
+    Unlike an executor's, the thread may be left behind in a collective whose peers never come: a rank that fails must
+    be able to end.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, args=(self._work,), name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> Future[_R]:
+        """Do something after all that was submitted before."""
+        future: Future[_R] = Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function(*args, **named))
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self._work.put(work)
+        return future
+
+    def close(self, *, wait: bool) -> None:
+        """Take no more; wait for what is under way, or leave it."""
+        self._work.put(None)
+        if wait:
+            self._thread.join()
+
+    @staticmethod
+    def _run(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+        while (task := work.get()) is not None:
+            task()
