@@ -1,7 +1,8 @@
 """Compiled inner loops of the partition: whole numbers in, whole numbers out, the GIL released.
 
 Every choice between equals is made by position, so all machines compute the same groups bit for bit. Compiling takes
-some seconds once and is cached on disk; `warm_up` in partition.py does it ahead of time.
+some seconds once and is cached on disk; `warm_up` in partition.py does it ahead of time. All of it is in one file,
+since the cache looks at a function's own file alone to see whether something has changed.
 """
 
 from __future__ import annotations
