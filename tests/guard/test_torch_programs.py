@@ -93,6 +93,7 @@ BROKEN_CASES = (
     case("exception_before_all_reduce", 2, "peer-gone", None, (1,), cause="exception", launcher="module"),
     case("sys_exit_before_all_reduce", 2, "peer-gone", None, (1,), cause="early-exit"),
     case("os_exit_before_all_reduce", 2, "peer-gone", None, (1,), cause="early-exit"),
+    case("os_exit_before_send", 2, "peer-gone", None, (1,), cause="early-exit"),
     case("killed_before_all_reduce", 2, "peer-gone", None, (1,), cause="killed"),
     case("disk_is_full", 2, "peer-gone", None, (0,), cause="disk-full"),
     case("memory_is_full", 2, "peer-gone", None, (1,), cause="out-of-memory"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+_LAUNCHERS = ("mpiexec", "mpirun", "torchrun", "srun", "orterun", "prterun")
 _EPILOG = """\
 examples:
   paceline run -- mpiexec -n 7 python train.py
@@ -48,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
     command = _command(options)
     out = Path(options.out) if options.out else None
+    _check_writable(options.json_file, out)
     result = run_watched(
         command,
         Options(
@@ -68,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
         if result.lost:
             _say(f"paceline: {name_ranks(result.lost)}: too much to record, not all messages could be judged")
         _say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
+    elif result.ended_by is not None:
+        _say(f"paceline: ended by {signal.Signals(result.ended_by).name}")
     elif result.exit_code and result.num_ranks:
         _say(failures_as_text(result.exit_code, result.failures))
     elif result.num_ranks == 0 and not result.problems:
@@ -89,9 +94,25 @@ def _command(options: argparse.Namespace) -> list[str]:
             raise InputError("give a command after --, such as: paceline run -- mpiexec -n 4 python train.py")
         return command
     whole_number("-n", options.ranks, least=1)
+    if command and Path(command[0]).name in _LAUNCHERS:
+        raise InputError(f"-n starts the ranks by itself: leave it out, or leave out {Path(command[0]).name}")
     if not command:
         raise InputError("give a script to run on every rank: paceline run -n 4 train.py")
     return local_command(options.ranks, options.carrier, command)
+
+
+def _check_writable(json_file: str | None, out: Path | None) -> None:
+    """Refuse what cannot be written before the job runs, not after."""
+    from paceline.errors import InputError
+
+    try:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        if json_file:
+            with open(json_file, "a"):
+                pass
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
 
 
 def _positive(value: float, name: str) -> float:

@@ -30,6 +30,7 @@ _EVEN_STEPS = (
     "give every rank the same number of steps: paceline.PlanSampler does, or stop all ranks at the smallest count "
     "(all_reduce with MIN before the loop)"
 )
+_CRASHES = (4, 6, 7, 8, 11)  # signals that compiled code ends with by itself: ILL, ABRT, BUS, FPE, SEGV
 _MAX_SAID = 4  # groups of ranks that a sentence names
 _PLURALS = {"list of ranks": "lists of ranks"}
 _NAMES_A_RANK = re.compile(r"rank|main|master|leader|process_index", re.IGNORECASE)
@@ -322,6 +323,11 @@ def explain_gone(
     elif first.kind is EndKind.KILLED:
         cause = first.cause or "killed"
         advice = "see who sent the signal: the system's log, the batch system, another program"
+        if first.signal in _CRASHES:
+            cause, advice = (
+                "crash",
+                "look for a fault in compiled code that this rank runs: start it with -X faulthandler",
+            )
     else:
         known = _fewer_steps(snapshot, guilty, posters, communicator, at)
         known = known or _only_some(snapshot, guilty, posters, communicator, at, sources)
@@ -345,6 +351,10 @@ def _needed_text(snapshot: Snapshot, posters: Sequence[int], missing: Sequence[i
     state = snapshot.state(posters[0])
     assert state is not None
     call = collectives_of(snapshot, posters[0], communicator).get(at) if communicator else None
+    if call is None and state.end is not None:
+        failed = next((past for past in state.history if past.number == state.end.failed_call), None)
+        if failed is not None:
+            return f"{name_ranks(posters)} failed in {call_name(failed)} at {failed.site} because of it"
     if call is None:
         waiting = next((waiting for waiting in state.threads if waiting is not None), None)
         call = waiting.call if waiting is not None else None
@@ -370,12 +380,20 @@ def _fewer_steps(
     )
     return Explanation(
         ranks=guilty,
-        summary=f"{name_ranks(guilty)} ended after {rounds} {'call' if rounds == 1 else 'calls'} of {call_name(call)} "
+        summary=f"{name_ranks(guilty)} ended{_exit_text(snapshot, guilty)} after {rounds} "
+        f"{'call' if rounds == 1 else 'calls'} of {call_name(call)} "
         f"at {call.site}; {name_ranks(posters)} {verb(posters, 'is', 'are')} in the {nth(more)} and "
         f"{verb(posters, 'waits', 'wait')} for {verb(guilty, 'it', 'them')}",
         cause="uneven-steps",
         advice=_EVEN_STEPS,
     )
+
+
+def _exit_text(snapshot: Snapshot, ranks: Sequence[int]) -> str:
+    """Say by which line ranks have ended, if it was one that ends them."""
+    state = snapshot.state(ranks[0])
+    end = state.end if state is not None else None
+    return f" ({end.detail} at {end.site})" if end is not None and end.site else ""
 
 
 def _only_some(

@@ -241,6 +241,10 @@ def find_first_failure(snapshot: Snapshot) -> Finding | None:
     if _was_aborted(snapshot):
         return None
     states = [state for state in snapshot.ranks if state is not None and state.end is not None]
+    for state in states:
+        partners = _partners_that_had_gone(snapshot, state)
+        if partners:
+            return _of_gone(snapshot, partners, [state.rank], no_sources, "", 0)
     own = [state for state in states if _failed_by_itself(state)]
     if not own or len(own) == len(snapshot.ranks):
         return None
@@ -251,6 +255,22 @@ def find_first_failure(snapshot: Snapshot) -> Finding | None:
         return None
     guilty = [state.rank for state in own if state.end is not None and state.end.at_ns <= first + 50_000_000]
     return _of_gone(snapshot, guilty, [], no_sources, "", 0)
+
+
+def _partners_that_had_gone(snapshot: Snapshot, state: RankState) -> list[int]:
+    """Return the ranks that had ended before a message with them failed, and this rank with it."""
+    end = state.end
+    if end is None or not end.by_peer or end.failed_call is None:
+        return []
+    call = next((past for past in state.history if past.number == end.failed_call), None)
+    if call is None or call.is_collective:
+        return []
+    partners = [snapshot.state(rank) for rank in sorted(_partners(snapshot, state, call))]
+    return [
+        other.rank
+        for other in partners
+        if other is not None and other.end is not None and not other.end.by_peer and other.end.at_ns <= end.at_ns
+    ]
 
 
 def _failed_by_itself(state: RankState) -> bool:

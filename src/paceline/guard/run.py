@@ -27,14 +27,16 @@ from paceline.guard.ring import judge_lives, start_time
 from paceline.guard.session import RUN_FOLDER
 from paceline.guard.stragglers import Notice, Stragglers
 from paceline.guard.worlds import SharedMemory, World
+from paceline.launch.local import SAVE_SECONDS
 from paceline.launch.segments import remove_left_segments, segments_now
+from paceline.launch.terminal import is_foreground
 
 FINDING_CODE = 90
 LOOK_SECONDS = 0.02
 _PREFIX = "paceline-run-"
 _BOOT = Path(__file__).parent / "boot"
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
-_END_SECONDS = 3.0  # what a launcher may take to end after a signal that we pass on
+_END_SECONDS = 3.0  # how long all ranks may hang in their calls after a signal to end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class Result:
     problems: tuple[str, ...]  # why some ranks could not be watched
     failures: tuple[tuple[int, End], ...]  # ranks that ended badly, if nothing was found
     lost: tuple[int, ...] = ()  # ranks of which not everything could be recorded
+    ended_by: int | None = None  # the signal that we were sent
 
 
 def run_watched(command: Sequence[str], options: Options) -> Result:
@@ -71,9 +74,10 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
         try:
             finding = _watch(process, rings, folder, options, signals)
             worlds = rings.worlds()
+            by_itself = process.poll() is not None
             if finding is not None or signals.received is not None:
                 end_all([os.getpid()], also=[held for world in worlds for held in world.processes()])
-            code = FINDING_CODE if finding is not None else exit_code(process.wait(), signals)
+            code = FINDING_CODE if finding is not None else exit_code(process.wait(), None if by_itself else signals)
             return Result(
                 exit_code=code,
                 finding=finding,
@@ -82,6 +86,7 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
                 problems=tuple(rings.problems()),
                 failures=_failures(worlds) if finding is None and code else (),
                 lost=tuple(rank for world in worlds for rank in world.lost_ranks()),
+                ended_by=signals.received,
             )
         finally:
             _end(process, rings)
@@ -94,10 +99,13 @@ def _watch(
 ) -> Finding | None:
     judge = Judge(rings, folder)
     stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
+    ending = _Ending(rings)
     while process.poll() is None:
         rings.wait(LOOK_SECONDS)
         if signals.received is not None:
             if signals.pass_on(process):
+                _tell_who_waits(rings, stragglers, options)
+            if signals.is_repeated or ending.is_in_vain():
                 return None
         elif (folder / "judge").exists():
             finding = _unless_at_fault(folder, lambda: _look(judge, rings, stragglers, options))
@@ -106,6 +114,43 @@ def _watch(
     if signals.received is not None:
         return None
     return _unless_at_fault(folder, lambda: judge.look_back(failed=process.returncode != 0))
+
+
+def _tell_who_waits(rings: SharedMemory, stragglers: Stragglers, options: Options) -> None:
+    """Someone ends a job that seems to hang: say where its ranks are."""
+    for world in rings.worlds():
+        notice = stragglers.now(world)
+        if notice is not None:
+            options.on_notice(notice)
+
+
+class _Ending:
+    """A job that was told to end. Ranks that save something have some time; those that hang have little."""
+
+    def __init__(self, rings: SharedMemory) -> None:
+        self._rings = rings
+        self._marks: dict[str, dict[int, tuple[int, ...]]] = {}
+        self._since = time.monotonic()
+        self._began: float | None = None
+
+    def is_in_vain(self) -> bool:
+        """Say whether every rank that lives has been inside the same call for a while: it sees no signal there.
+
+        Or whether the time is up. Asked for the first time when the job is told to end.
+        """
+        self._began = self._began or time.monotonic()
+        if time.monotonic() - self._began > SAVE_SECONDS:
+            return True
+        worlds = self._rings.worlds()
+        marks = {world.name: world.marks() for world in worlds}
+        if marks != self._marks or not all(_all_wait(world) for world in worlds):
+            self._marks, self._since = marks, time.monotonic()
+        return bool(worlds) and time.monotonic() - self._since > _END_SECONDS
+
+
+def _all_wait(world: World) -> bool:
+    states = [state for state in world.snapshot(history=0).ranks if state is not None and state.end is None]
+    return bool(states) and all(state.waits for state in states)
 
 
 def _unless_at_fault(folder: Path, look: Callable[[], Finding | None]) -> Finding | None:
@@ -135,9 +180,15 @@ def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Po
         # no thread of ours runs yet, so it is safe to run Python between fork and exec
         return subprocess.Popen(list(command), env=environment, preexec_fn=_die_with_parent)  # noqa: PLW1509
     except FileNotFoundError:
-        raise InputError(f"there is no program {command[0]!r} here or on the PATH") from None
+        raise InputError(_not_found(command[0])) from None
     except OSError as error:
         raise InputError(f"{command[0]!r} cannot be started: {error.strerror}") from None
+
+
+def _not_found(name: str) -> str:
+    if Path(name).is_file():
+        return f"{name!r} is no program: start ranks of it with -n (paceline run -n 4 {name}), or name its launcher"
+    return f"there is no program {name!r} here or on the PATH; is its environment active?"
 
 
 def _end(process: subprocess.Popen[bytes], rings: SharedMemory) -> None:
@@ -179,9 +230,9 @@ def remove_stale_folders() -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def exit_code(status: int, signals: _Signals) -> int:
-    """Return the code of a command as a shell gives it."""
-    if signals.received is not None:
+def exit_code(status: int, signals: _Signals | None) -> int:
+    """Return the code of a command as a shell gives it; that of the signal to us if we have ended it."""
+    if signals is not None and signals.received is not None:
         return 128 + signals.received
     return 128 - status if status < 0 else status
 
@@ -209,9 +260,10 @@ class _Signals:
     _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
     def __init__(self) -> None:
-        self.received: int | None = None
+        self.received: int | None = None  # the first one
+        self.is_repeated = False
         self._before: dict[int, object] = {}
-        self._passed_on_at: float | None = None
+        self._passed_on = False
 
     def __enter__(self) -> _Signals:
         for number in self._NUMBERS:
@@ -226,22 +278,15 @@ class _Signals:
             signal.signal(number, before)  # type: ignore[arg-type]
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
+        self.is_repeated = self.received is not None
+        self.received = self.received or number
 
     def pass_on(self, process: subprocess.Popen[bytes]) -> bool:
-        """Pass a signal on to the launcher; say whether it has had its time to end."""
-        if self.received is None:
+        """Pass the first signal on to the launcher; say whether it is the first."""
+        assert self.received is not None
+        if self._passed_on:
             return False
-        if self._passed_on_at is None:
-            self._passed_on_at = time.monotonic()
-            from_terminal = self.received in (signal.SIGINT, signal.SIGQUIT) and _is_foreground()
-            if not from_terminal:
-                process.send_signal(self.received)
-        return time.monotonic() - self._passed_on_at > _END_SECONDS
-
-
-def _is_foreground() -> bool:
-    try:
-        return os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
+        self._passed_on = True
+        if self.received not in (signal.SIGINT, signal.SIGQUIT) or not is_foreground():
+            process.send_signal(self.received)
+        return True

@@ -71,6 +71,15 @@ class Stragglers:
         self._next[world.name] = (oldest, due * 2)
         return [self._notice_of(world, snapshot, seconds)]
 
+    def now(self, world: World) -> Notice | None:
+        """Return who waits for whom at this moment, if anybody does."""
+        snapshot = world.snapshot(history=0)
+        waits = _waits(snapshot)
+        if not waits:
+            return None
+        since = min(entered for _, entered in waits.values())
+        return self._notice_of(world, snapshot, time.monotonic() - since / 1e9)
+
     def _notice_of(self, world: World, snapshot: Snapshot, seconds: float) -> Notice:
         waiting = sorted(_waits(snapshot))
         wanted = sorted(ranks_waited_for(snapshot))

@@ -21,7 +21,8 @@ def watched_init(watch: TorchWatch, function: Any) -> Any:
         number = None
         if place is not None and not watch.module.is_initialized():
             watch.join(*place)
-            recorder, comm = SESSION.recorder, watch.world
+            recorder = SESSION.recorder
+            comm = watch.meeting(*place[:2])  # of its own, so that the first collective on WORLD is the user's
             if recorder is not None and comm is not None:
                 number = recorder.collective(comm, code)
                 watch.enter()
@@ -33,8 +34,9 @@ def watched_init(watch: TorchWatch, function: Any) -> Any:
             raise
         finally:
             watch.exit()
-            if number is not None and recorder is not None:
+            if number is not None and recorder is not None and comm is not None:
                 recorder.unblock(number)
+                recorder.give_up(comm)
         if watch.world is None and watch.module.is_initialized():
             module = watch.module
             watch.join(module.get_rank(), module.get_world_size(), _job(args, named))

@@ -116,6 +116,12 @@ class TorchWatch:
         name = "WORLD" if self._num_worlds == 1 else f"WORLD {self._num_worlds}"
         self.world = recorder.communicator(f"torch-world-{self._num_worlds}", name, range(world_size), rank)
 
+    def meeting(self, rank: int, world_size: int) -> Communicator | None:
+        """Return where ranks meet before they have a group: in the call that makes the first one."""
+        if SESSION.recorder is None or self.world is None:
+            return None
+        return SESSION.recorder.communicator(f"torch-init-{self._num_worlds}", "init", range(world_size), rank)
+
     def leave(self, group: Any) -> None:
         """Note that a group, or all, was destroyed."""
         recorder = SESSION.recorder

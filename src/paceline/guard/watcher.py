@@ -18,7 +18,7 @@ from paceline.guard.stragglers import Stragglers
 from paceline.guard.worlds import SharedMemory
 from paceline.launch.segments import remove_left_segments, segments_now
 
-_JOIN_SECONDS = 30.0  # how long to wait for the first rank, once the one that started us has gone
+_JOIN_SECONDS = 3.0  # how long to wait for the first rank, once the one that started us has gone
 
 
 def watch_ranks(folder: Path, starter: int, options: Options) -> tuple[Finding, Path | None] | None:

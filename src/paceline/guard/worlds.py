@@ -18,6 +18,7 @@ from paceline.guard.events import End, EndKind, Group, RankState, Snapshot
 from paceline.guard.processes import Watched, activity, out_of_memory_kills, signal_name
 from paceline.guard.ring_reader import RingReader
 
+_MAX_MESSAGE = 200  # characters of an exception's message that are shown
 _LOST_MESSAGES = layout.LOST_CHANNELS | layout.LOST_MESSAGES | layout.LOST_REQUESTS | layout.LOST_COMMUNICATORS
 _BY_PEER = (
     "closed by peer",
@@ -212,7 +213,8 @@ def _first_site(reader: RingReader, text: Mapping[str, Any]) -> str:
 
 def _raised(reader: RingReader, raised: Mapping[str, Any], at: int) -> End:
     kind, message = raised["type"], str(raised["message"])
-    first_line = message.strip().splitlines()[0] if message.strip() else ""
+    words = " ".join(message.split())
+    first_line = words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
     cause = "disk-full" if raised.get("errno") == _NO_SPACE or "No space left on device" in message else ""
     if kind in ("MemoryError", "OutOfMemoryError"):
         cause = "out-of-memory"
