@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.guard.events import Call, EndKind, Snapshot
 from paceline.guard.history import Parting, collectives_of, place_of
@@ -261,8 +261,16 @@ def _relate(first: Call, second: Call, sources: Sources) -> Lines | None:
             file, _, line = one.rpartition(":")
             other_file, _, other_line = other.rpartition(":")
             source = sources(file) if file == other_file else None
-            return relate(source, int(line), int(other_line)) if source is not None else None
+            found = relate(source, int(line), int(other_line)) if source is not None else None
+            return replace(found, file=file) if found is not None else None
     return None
+
+
+def _place_of_condition(condition: str, site: str) -> str:
+    """Say where a condition is, unless the call stands right below it."""
+    file, _, line = condition.rpartition(":")
+    called_file, _, called = site.rpartition(":")
+    return "" if file == called_file and 0 <= int(called) - int(line) <= 2 else f" at {condition}"
 
 
 def _conditional(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> Explanation | None:
@@ -279,19 +287,21 @@ def _conditional(snapshot: Snapshot, parting: Parting | None, sources: Sources) 
     related = _relate(one, other, sources)
     if related is None:
         return None
-    for condition, inside, site in (
-        (related.second_condition, second, other.site),
-        (related.first_condition, first, one.site),
+    for condition, line, inside, site in (
+        (related.second_condition, related.second_condition_line, second, other.site),
+        (related.first_condition, related.first_condition_line, first, one.site),
     ):
         if condition is not None:
+            at = _place_of_condition(f"{related.file}:{line}", site)
             call = parting.calls[inside[0]]
             their = verb(inside, "its", "their")
             return Explanation(
                 ranks=tuple(sorted(inside if len(first) == len(second) else second)),
                 summary=f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {call_name(call)} at {site}, "
-                f"under `if {condition}`; from then on {their} calls meet other calls of the others",
+                f"under `if {condition}`{at}; from then on {their} calls meet other calls of the "
+                f"others",
                 cause="rank-conditional-call",
-                advice=f"take the {call_name(call)} at {site} out of the `if {condition}`, so that every rank makes it",
+                advice=f"take the {call_name(call)} at {site} out of the `if {condition}`{at}: every rank must make it",
             )
     return None
 

@@ -7,7 +7,7 @@ rank that others need and that has gone (R3), ranks that can never move (R2).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.guard.causes import explain_gone, explain_mismatch, explain_stuck
 from paceline.guard.events import Call, EndKind, RankState, Snapshot, Waiting, fits
@@ -231,9 +231,22 @@ def _of_gone(
     posted = {rank: call for rank, call in posted.items() if rank in posters}
     return Finding(
         kind="peer-gone", field=None, ranks=explained.ranks, summary=explained.summary, cause=explained.cause,
-        advice=explained.advice, groups=rank_groups(snapshot, posted),
+        advice=explained.advice, groups=rank_groups(_with_victims(snapshot, explained.ranks), posted),
         divergence=_divergence(snapshot, parting),
     )  # fmt: skip
+
+
+def _with_victims(snapshot: Snapshot, guilty: Sequence[int]) -> Snapshot:
+    """Let ranks that ended because of others say no more than that: what their library said is about the others."""
+
+    def told(state: RankState | None) -> RankState | None:
+        end = state.end if state is not None else None
+        if state is None or end is None or state.rank in guilty:
+            return state
+        by_launcher = end.kind is EndKind.KILLED and end.signal in (9, 15)
+        return replace(state, end=replace(end, detail="afterwards")) if end.by_peer or by_launcher else state
+
+    return replace(snapshot, ranks=[told(state) for state in snapshot.ranks])
 
 
 def find_first_failure(snapshot: Snapshot) -> Finding | None:

@@ -18,6 +18,9 @@ class Lines:
     second_after_loop: bool
     first_condition: str | None  # the test of an `if` that holds the first line and not the second
     second_condition: str | None  # and the other way round
+    first_condition_line: int | None = None
+    second_condition_line: int | None = None
+    file: str = ""
 
 
 def relate(source: str, first: int, second: int) -> Lines | None:
@@ -35,12 +38,15 @@ def relate(source: str, first: int, second: int) -> Lines | None:
     around_first, around_second = list(_around(tree, first)), list(_around(tree, second))
     loop = next((node for node in reversed(around_first) if isinstance(node, _LOOPS)), None)
     last = getattr(loop, "end_lineno", None) if loop is not None else None
+    first_if, second_if = _condition(around_first, around_second), _condition(around_second, around_first)
     return Lines(
         loop_line=loop.lineno if loop is not None else None,
         second_in_loop=loop is not None and loop in around_second,
         second_after_loop=last is not None and second > last,
-        first_condition=_condition(around_first, around_second),
-        second_condition=_condition(around_second, around_first),
+        first_condition=ast.unparse(first_if.test) if first_if is not None else None,
+        second_condition=ast.unparse(second_if.test) if second_if is not None else None,
+        first_condition_line=first_if.lineno if first_if is not None else None,
+        second_condition_line=second_if.lineno if second_if is not None else None,
     )
 
 
@@ -55,8 +61,8 @@ def _around(node: ast.AST, line: int) -> Iterator[ast.AST]:
             yield from _around(child, line)
 
 
-def _condition(around: list[ast.AST], other: list[ast.AST]) -> str | None:
+def _condition(around: list[ast.AST], other: list[ast.AST]) -> ast.If | None:
     for node in reversed(around):
-        if isinstance(node, ast.If) and node not in other and "__name__" not in (test := ast.unparse(node.test)):
-            return test
+        if isinstance(node, ast.If) and node not in other and "__name__" not in ast.unparse(node.test):
+            return node
     return None

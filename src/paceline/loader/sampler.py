@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
+from paceline.balance import warm_up
 from paceline.comm import find_place
 from paceline.errors import EmptyPlanError, InputError, whole_number
 from paceline.plan import EpochPlan, Plan, Tail, TailLike
@@ -92,6 +93,8 @@ class PlanSampler:
         costs: Any = None,
     ) -> None:
         place = find_place(rank, num_replicas)
+        if costs is not None:
+            warm_up(in_background=True)
         plan = Plan(
             _length_of(dataset_or_length),
             world_size=place.world_size,
