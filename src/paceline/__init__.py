@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
     from paceline.launch import run_ranks
-    from paceline.loader import PlanSampler
+    from paceline.loader import PlanSampler, mean_loss
     from paceline.plan import LengthPlan, MixedPlan, Plan, Summary, Tail, Until
 
 __version__ = "0.1.0"
@@ -32,6 +32,7 @@ _HOMES = {
     "Tail": "paceline.plan",
     "Until": "paceline.plan",
     "connect": "paceline.comm",
+    "mean_loss": "paceline.loader",
     "partition": "paceline.balance",
     "run_ranks": "paceline.launch",
 }
@@ -51,6 +52,7 @@ __all__ = [
     "Tail",
     "Until",
     "connect",
+    "mean_loss",
     "partition",
     "run_ranks",
 ]
