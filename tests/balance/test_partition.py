@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.balance import MemoryLimitError, Partition, partition
+from paceline.balance import MemoryLimitError, Partition, partition, quadratic
 from paceline.errors import InputError
 from pure_differencing import pure_differencing
 
@@ -303,3 +303,45 @@ print("nothing")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout == "nothing\n", done.stderr
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), num=st.integers(100, 900), num_groups=st.integers(2, 4), heavy=st.booleans())
+def test_auto_is_never_above_differencing_with_many_samples(seed: int, num: int, num_groups: int, heavy: bool) -> None:
+    random = np.random.default_rng(seed)
+    costs = random.lognormal(3, 2, num).astype(np.int64) if heavy else random.integers(10**6, 10**6 + 50, num)
+    found = partition(costs, num_groups)
+    assert heaviest(found) <= heaviest(partition(costs, num_groups, "differencing"))
+    check_valid(found, num, num_groups)
+
+
+def test_a_process_may_fork_while_it_warms_up() -> None:
+    """As a DataLoader does for its workers: a child must not find numba's locks taken by a thread it has not."""
+    code = """
+import os, time
+from paceline.balance import partition, warm_up
+for delay in (0.0, 0.3, 0.6):
+    warm_up(in_background=True)
+    time.sleep(delay)
+    child = os.fork()
+    if child == 0:
+        os._exit(int(partition([1, 2, 3], 2).num_moved))
+    assert os.waitpid(child, 0)[1] == 0
+print("forked")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == "forked\n", done.stderr
+
+
+def test_a_long_list_of_usual_lengths_has_a_cost() -> None:
+    lengths = np.full(3_000_000, 500)
+    lengths[7] = 8192
+    costs = quadratic(lengths, width=4096)
+    assert costs[7] > costs[0] > 0
+    with pytest.raises(InputError, match="too large"):
+        quadratic([10**9], width=10**6)
+
+
+def test_no_samples_and_any_tolerance() -> None:
+    assert [group.size for group in partition([], 3, real=[], memory=[], memory_limit=5).groups] == [0, 0, 0]
+    assert partition([1, 2, 3, 9], 2, placement=[0, 0, 1, 1], tolerance=1e308).num_moved == 0

@@ -251,6 +251,65 @@ def test_a_rank_that_fails_ends_and_so_do_the_others(carrier: str) -> None:
     assert not first.timed_out
 
 
+def fails_alone(comm: Comm) -> list[str]:
+    """One rank cannot cut the groups of one batch; what was started after it must not be mixed up with it."""
+    batches = [Batch({"x": torch.tensor([1, 2, 3, 4]) + 10 * step + comm.rank}, batch_size=4) for step in range(3)]
+    found = []
+    with Balancer(comm, lambda batch: batch["x"]) as balancer:
+        if comm.rank == 1:
+            balancer._cut = _no_memory  # type: ignore[method-assign, assignment]
+        for under_way in [balancer.start(batch) for batch in batches]:
+            try:
+                found.append(str(under_way.finish()["x"].tolist()))  # type: ignore[union-attr]
+            except Exception as error:
+                found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def _no_memory(*args: Any) -> Any:
+    raise MemoryError("no memory left")
+
+
+def test_after_a_failure_of_its_own_a_rank_sends_nothing_more() -> None:
+    outcomes = run_ranks(fails_alone, 2, carrier="threads", deadline=3)
+    assert outcomes[1].value[0] == "MemoryError: no memory left"
+    assert all("failed on this rank alone: no memory left" in text for text in outcomes[1].value[1:])
+    assert not outcomes[0].ok  # it waits for the first batch until its time is up, and gets no row of a later one
+
+
+@pytest.mark.parametrize("method", ["auto", "differencing", "longest_first", "swap_in_place"])
+def test_what_is_even_stays_whatever_the_method(method: str) -> None:
+    def job(comm: Comm) -> bool:
+        batch = Batch({"x": torch.arange(8) + 8 * comm.rank}, batch_size=8)
+        with Balancer(comm, lambda batch: [5] * 8, method=method) as balancer:
+            return balancer.start(batch).finish() is batch
+
+    assert values(run_ranks(job, 2, carrier="threads")) == [True, True]
+
+
+def test_closed_is_closed() -> None:
+    batch = Batch({"x": torch.arange(3)}, batch_size=3)
+    with Balancer(AloneComm(), lambda batch: batch["x"]) as balancer:
+        balancer.start(batch).finish()
+    with pytest.raises(InputError, match="closed"):
+        balancer.start(batch)
+    balancer.close()
+
+
+def test_only_real_rows_count_as_sent() -> None:
+    def job(comm: Comm) -> int:
+        fields = {"x": torch.zeros(8, 100), "length": torch.zeros(8, dtype=torch.int64)}
+        num_real = 8 if comm.rank == 0 else 1
+        fields["length"][:num_real] = torch.arange(num_real) + 1
+        batch = Batch(fields, batch_size=8, num_real=num_real)
+        with Balancer(comm, lambda batch: batch["length"], route="all_gather") as balancer:
+            under_way = balancer.start(batch)
+            under_way.finish()
+            return under_way.statistics.bytes_sent
+
+    assert values(run_ranks(job, 2, carrier="threads")) == [8 * 408, 408]
+
+
 def in_a_loop(comm: Comm) -> tuple[list[int], int, list[int]]:
     batches = [Batch({"x": torch.tensor([step, comm.rank, 9])}, batch_size=3) for step in range(7)]
     steps: list[int] = []
@@ -301,6 +360,8 @@ def test_a_carrier_for_one_thread_is_used_from_one_thread() -> None:
         under_way = balancer.start(batch)
         assert under_way.is_done
         assert under_way.finish() is batch
+        assert under_way.statistics.seconds_hidden == 0.0
+        assert under_way.statistics.seconds_waited > 0.0
     with (
         Balancer(OneThread(), lambda batch: [-1, 0, 0]) as balancer,
         pytest.raises(DisagreementError, match="negative"),

@@ -43,13 +43,13 @@ def quadratic(lengths: Any, width: int, *, feed_forward: int | None = None, caus
     hidden = 4 * width if feed_forward is None else whole_number("feed_forward", feed_forward, least=0)
     longest = int(lengths.max(initial=0))
     per_position, per_pair = (4 * width + 2 * hidden) * width, width if causal else 2 * width
-    if (per_position * longest + per_pair * longest * longest) * max(1, lengths.size) > LARGEST_SUM:
-        raise InputError(f"the cost of a sample of length {longest} at width {width} is too large to add up")
+    if per_position * longest + per_pair * longest * longest > LARGEST_SUM:
+        raise InputError(f"the cost of a sample of length {longest} at width {width} is too large")
     costs: Numbers = per_position * lengths + per_pair * lengths * lengths
     return costs
 
 
-def whole_costs(costs: Any, name: str = "costs") -> tuple[Numbers, float]:
+def whole_costs(costs: Any, name: str = "costs", *, added_up: bool = True) -> tuple[Numbers, float]:
     """Return costs as whole numbers, and the factor they were multiplied with.
 
     Whole numbers are kept. Others are scaled by a power of two that depends on the largest and on how many there are,
@@ -58,6 +58,11 @@ def whole_costs(costs: Any, name: str = "costs") -> tuple[Numbers, float]:
     >>> numbers, factor = whole_costs([0.5, 2.0, 0.25])
     >>> (numbers / factor).tolist()
     [0.5, 2.0, 0.25]
+
+    Args:
+        costs: One number per sample.
+        name: What they are called in an error.
+        added_up: Whether all of them are to be added up, so that their sum must have room.
 
     Raises:
         InputError: If a cost is negative, not a number or infinite, or if they add up to more than 2**62.
@@ -75,7 +80,7 @@ def whole_costs(costs: Any, name: str = "costs") -> tuple[Numbers, float]:
     if lowest < 0:
         raise InputError(f"{name} must not be negative: sample {int(array.argmin())} has {lowest}")
     too_much = highest * array.size > LARGEST_SUM and sum(array.tolist()) > LARGEST_SUM
-    if too_much:
+    if highest > LARGEST_SUM or (added_up and too_much):
         raise InputError(f"{name} add up to more than 2**62")
     return array.astype(np.int64), 1.0
 
@@ -92,8 +97,8 @@ def _scaled(costs: np.ndarray[Any, np.dtype[np.float64]], name: str) -> tuple[Nu
 
 
 def _lengths(lengths: Any) -> Numbers:
-    array = np.asarray(lengths)
+    array = np.asarray(lengths.detach().cpu() if hasattr(lengths, "detach") else lengths)  # a tensor, on any device
     if array.dtype.kind not in "iu" and array.size:
         raise InputError(f"lengths must be whole numbers, got {array.dtype}")
-    numbers, _ = whole_costs(array.astype(np.int64) if array.size == 0 else array, "lengths")
+    numbers, _ = whole_costs(array.astype(np.int64) if array.size == 0 else array, "lengths", added_up=False)
     return numbers

@@ -25,8 +25,11 @@ _NO_LIMIT = np.int64((1 << 63) - 1)
 
 
 def _compiled(function: Function) -> Function:
-    """Compile when first called, keep it on disk, and let other threads run meanwhile."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    """Compile when first called, keep it on disk if there is a place, and let other threads run meanwhile."""
+    try:
+        return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # neither our folder nor the user's can be written to
+        return cast(Function, numba.njit(nogil=True)(function))
 
 
 @_compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.balance.costs import Numbers, whole_costs
+from paceline.balance.costs import LARGEST_SUM, Numbers, whole_costs
 from paceline.errors import InputError, PacelineError, whole_number
 
 _MAX_SWEEPS = 400
@@ -109,10 +110,11 @@ def partition(
         num_groups: Groups to make.
         method: How.
         placement: The group each sample is in now.
-        real: Which samples are real; others are padding: they cost nothing, are spread, and stand last in their group.
-            No group is left without a real sample while another has two.
+        real: Which samples are real; others are padding: they cost nothing and stand last in their group. They are
+            spread as even costs allow, or stay where `placement` has them. No group is left without a real sample while
+            another has two.
         memory: What each sample needs of its group's memory.
-        memory_limit: The memory of one group.
+        memory_limit: The memory of one group. What is said of methods holds as far as the limit allows.
         tolerance: By which part the heaviest group may be above the bound when samples are swapped in place.
 
     Raises:
@@ -138,13 +140,30 @@ def warm_up(*, in_background: bool = False) -> threading.Thread | None:
         The thread that does it, if it is done in the background.
     """
     if in_background:
-        thread = threading.Thread(target=warm_up, name="paceline-warm-up", daemon=True)
-        thread.start()
-        return thread
+        return _start_warming()
     partition([3, 2, 1, 1], 2, Method.SWAP_IN_PLACE, placement=[0, 0, 1, 1], tolerance=0.0)
     partition([3, 2, 1, 1], 2, Method.LONGEST_FIRST)
     partition([3, 2, 1, 1], 2, Method.DIFFERENCING)
     return None
+
+
+_WARMING: list[threading.Thread] = []
+
+
+def _start_warming() -> threading.Thread:
+    """Warm up in a thread. A process that forks meanwhile waits for it: the child would inherit numba's locks."""
+    if not _WARMING:
+        os.register_at_fork(before=_wait_for_warming)
+    thread = threading.Thread(target=warm_up, name="paceline-warm-up", daemon=True)
+    thread.start()
+    _WARMING[:] = [thread]
+    return thread
+
+
+def _wait_for_warming() -> None:
+    for thread in _WARMING:
+        if thread is not threading.current_thread():
+            thread.join()
 
 
 def _method(method: str | Method) -> Method:
@@ -167,7 +186,7 @@ def _task(
     limit = _NO_LIMIT
     if memory is not None:
         needed, _ = whole_costs(memory, "memory")
-        if needed.size != costs.size or np.asarray(memory).dtype.kind == "f":
+        if needed.size != costs.size or (np.asarray(memory).dtype.kind == "f" and costs.size):
             raise InputError(f"memory must be one whole number per sample, got {needed.size} for {costs.size} samples")
         limit = whole_number("memory_limit", memory_limit, least=0)
         needed = needed if real is None else np.where(is_real, needed, 0)
@@ -182,9 +201,11 @@ def _task(
 
 def _flags(name: str, values: Any, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     array = np.asarray(values)
-    if array.dtype != np.bool_ or array.shape != (size,):
+    if array.shape != (size,) or (array.dtype != np.bool_ and size):
         raise InputError(f"{name} must be one boolean per sample: {size} of them, got {array.dtype} {array.shape}")
-    return array.copy()  # kernels are compiled for plain arrays: not for views, not for read-only ones
+    return array.astype(
+        np.bool_
+    )  # a copy: kernels are compiled for plain arrays: not for views, not for read-only ones
 
 
 def _placement(placement: Any, size: int, num_groups: int) -> Numbers:
@@ -230,12 +251,17 @@ def _find(task: _Task, method: Method, tolerance: float) -> Numbers:
         return _named(task, _differencing(task))
     if task.placement is None:
         return _best(task)
-    target = int(task.bound * (1 + tolerance))
+    target = _target(task, tolerance)
     in_place = _in_place(task, target)
     if method is Method.SWAP_IN_PLACE or task.heaviest(in_place) <= target:
         return in_place
     anew = _best(task)
     return _named(task, anew) if task.heaviest(anew) < task.heaviest(in_place) else in_place
+
+
+def _target(task: _Task, tolerance: float) -> int:
+    """Return the load that is light enough within the tolerance."""
+    return task.bound + int(min(task.bound * tolerance, float(LARGEST_SUM)))
 
 
 def _best(task: _Task) -> Numbers:
@@ -387,7 +413,7 @@ def _within_memory(task: _Task, method: Method, tolerance: float) -> Numbers:
             _MAX_SWEEPS,
         )  # fmt: skip
 
-    target = task.bound if task.placement is None else int(task.bound * (1 + tolerance))
+    target = task.bound if task.placement is None else _target(task, tolerance)
     for part in _COST_LIMITS:  # even costs first: only what is above the limit must change
         fitting = fitted(free, int(task.heaviest(free) * part))
         if task.memory_fits(fitting):

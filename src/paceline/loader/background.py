@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import ParamSpec, TypeVar
 
+from paceline.errors import InputError
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -20,12 +22,18 @@ class Background:
     """
 
     def __init__(self, name: str) -> None:
+        self._is_closed = False
+        self._lock = threading.Lock()
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, args=(self._work,), name=name, daemon=True)
         self._thread.start()
 
     def submit(self, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> Future[_R]:
-        """Do something after all that was submitted before."""
+        """Do something after all that was submitted before.
+
+        Raises:
+            InputError: If it is closed.
+        """
         future: Future[_R] = Future()
 
         def work() -> None:
@@ -35,12 +43,17 @@ class Background:
                 except BaseException as error:
                     future.set_exception(error)
 
-        self._work.put(work)
+        with self._lock:
+            if self._is_closed:
+                raise InputError("this was closed: nothing can be started any more")
+            self._work.put(work)
         return future
 
     def close(self, *, wait: bool) -> None:
         """Take no more; wait for what is under way, or leave it."""
-        self._work.put(None)
+        with self._lock:
+            self._is_closed = True
+            self._work.put(None)
         if wait:
             self._thread.join()
 

@@ -21,12 +21,12 @@ import torch
 
 from paceline.balance import Method, Partition, partition, warm_up
 from paceline.batch.batch import Batch
-from paceline.comm import Comm
+from paceline.comm import Comm, CommError
 from paceline.errors import InputError, whole_number
-from paceline.loader.agreement import gather_message_bytes
+from paceline.loader.agreement import DisagreementError, gather_message_bytes
 from paceline.loader.background import Background
 from paceline.loader.collectives import exchange_counted, gather_batches
-from paceline.loader.costs import CostFunction, GlobalCosts, RowCosts, bytes_in, gather_costs, row_costs
+from paceline.loader.costs import CostFunction, Costs, GlobalCosts, RowCosts, bytes_in, gather_costs, row_costs
 
 _cuda: Any = torch.cuda
 _HEADER_BYTES = 256  # about what of a first message is not payload
@@ -51,8 +51,9 @@ class StepStatistics:
         num_moved: Real rows that changed rank, over all ranks.
         bytes_sent: What this rank has sent for it.
         route: How; None where nothing moved.
-        seconds_hidden: Work for this step that was done while the caller did something else.
-        seconds_waited: Time that the caller has waited for it.
+        seconds_hidden: How long the work for this step, with waiting for slower ranks in it, ran while the caller did
+            something else.
+        seconds_waited: How long the caller has waited for it; earlier batches may have been in the way.
     """
 
     imbalance_before: float
@@ -68,15 +69,17 @@ class StepStatistics:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Done:
     batch: Batch
-    statistics: StepStatistics  # of time, only what the work took
+    statistics: StepStatistics  # without times
+    begin: float
+    end: float
     ready: Any = None  # an event of the side stream, on a GPU
 
 
 class Balancing:
     """A batch that is being balanced."""
 
-    def __init__(self, work: Future[_Done]) -> None:
-        self._work = work
+    def __init__(self, work: Future[_Done], blocked: float = 0.0) -> None:
+        self._work, self._blocked = work, blocked  # blocked: seconds for which the caller has waited already
         self._statistics: StepStatistics | None = None
 
     @property
@@ -86,18 +89,16 @@ class Balancing:
 
     def finish(self) -> Batch:
         """Return this rank's rows after balancing; wait for them if need be. May be called again."""
-        begin = time.perf_counter()
+        asked = time.perf_counter()
         done = self._work.result()
-        waited = time.perf_counter() - begin
+        waited = time.perf_counter() - asked + self._blocked
         if done.ready is not None:
             stream = _cuda.current_stream(done.batch.device)
             stream.wait_event(done.ready)
             done.batch.record_stream(stream)
         if self._statistics is None:
-            took = done.statistics.seconds_hidden
-            self._statistics = replace(
-                done.statistics, seconds_hidden=max(0.0, took - waited), seconds_waited=waited
-            )  # fmt: skip
+            hidden = 0.0 if self._blocked else max(0.0, min(done.end, asked) - done.begin)
+            self._statistics = replace(done.statistics, seconds_hidden=hidden, seconds_waited=waited)
         return done.batch
 
     @property
@@ -119,7 +120,8 @@ class Balancer:
 
     All ranks make it at the same time, and start the same number of batches, each with the same `batch_size` and
     fields. Every real row is on exactly one rank afterwards, the real ones first; a batch whose ranks are even enough
-    comes back as it is.
+    comes back as it is. Errors that all ranks raise (costs that cannot be used, batches that differ) end that batch
+    alone; after any other error this balancer is of no more use.
 
     Args:
         comm: The ranks. What this sends goes over a duplicate of it.
@@ -151,19 +153,24 @@ class Balancer:
         # some MPIs take calls from one thread only: then there is nothing to overlap
         self._background = Background("paceline-balance") if comm.is_thread_safe else None
         self._stream: Any = None
+        self._broken: BaseException | None = None
 
     def start(self, batch: Batch) -> Balancing:
-        """Begin to balance a batch; returns at once. Costs are asked for here, in the caller's thread."""
+        """Begin to balance a batch; returns at once. Costs are asked for here, in the caller's thread.
+
+        The batch is read later: its memory must not be used for something else before `finish`.
+        """
         costs = row_costs(self._cost, batch)
         ready = self._mark(batch)
         if self._background is not None:
             return Balancing(self._background.submit(self._balance, batch, costs, ready))
         work: Future[_Done] = Future()
+        begin = time.perf_counter()
         try:
             work.set_result(self._balance(batch, costs, ready))
         except Exception as error:
             work.set_exception(error)
-        return Balancing(work)
+        return Balancing(work, blocked=time.perf_counter() - begin)
 
     def over(self, batches: Iterable[Batch], *, ahead: int = 1) -> Iterator[Batch]:
         """Yield balanced batches; while one is used, the next `ahead` are balanced.
@@ -205,18 +212,28 @@ class Balancer:
         self.close(wait=error is None)
 
     def _balance(self, batch: Batch, costs: RowCosts, ready: Any) -> _Done:
+        if self._broken is not None:
+            raise CommError(f"an earlier batch failed on this rank alone: {self._broken}") from self._broken
+        try:
+            return self._balance_now(batch, costs, ready)
+        except (DisagreementError, InputError):
+            raise  # every rank has raised it, so all go on with the next batch
+        except BaseException as error:
+            self._broken = error  # others may be in the middle of this batch: another one must not be mixed up with it
+            raise
+
+    def _balance_now(self, batch: Batch, costs: RowCosts, ready: Any) -> _Done:
         begin = time.perf_counter()
         if ready is None:
             balanced, statistics = self._exchange(batch, costs)
-            return _Done(batch=balanced, statistics=replace(statistics, seconds_hidden=time.perf_counter() - begin))
+            return _Done(batch=balanced, statistics=statistics, begin=begin, end=time.perf_counter())
         with _cuda.stream(self._stream):
             self._stream.wait_event(ready)
             balanced, statistics = self._exchange(batch, costs)
             batch.record_stream(self._stream)
             done = _cuda.Event()
             done.record(self._stream)
-        took = replace(statistics, seconds_hidden=time.perf_counter() - begin)
-        return _Done(batch=balanced, statistics=took, ready=done)
+        return _Done(batch=balanced, statistics=statistics, begin=begin, end=time.perf_counter(), ready=done)
 
     def _mark(self, batch: Batch) -> Any:
         """On a GPU: note how far the caller's stream must have come before the batch may be read."""
@@ -232,9 +249,7 @@ class Balancer:
         comm = self._comm
         told = gather_costs(comm, batch, mine, self._settings)
         placement = np.repeat(np.arange(comm.world_size), batch.batch_size)
-        parts = partition(
-            told.costs, comm.world_size, self._method, placement, real=told.real, tolerance=self._tolerance
-        )
+        parts = self._cut(told, placement)
         before = np.bincount(placement, weights=told.costs, minlength=comm.world_size)
         num_moved = sum(
             int((told.real[group] & (placement[group] != rank)).sum()) for rank, group in enumerate(parts.groups)
@@ -249,6 +264,17 @@ class Balancer:
             bytes_sent=bytes_sent, route=route, seconds_hidden=0.0, seconds_waited=0.0,
         )  # fmt: skip
         return balanced, statistics
+
+    def _cut(self, told: GlobalCosts, placement: Costs) -> Partition:
+        """Find the groups. What is even enough stays as it is, whatever the method."""
+
+        def cut(method: Method) -> Partition:
+            return partition(
+                told.costs, self._comm.world_size, method, placement, real=told.real, tolerance=self._tolerance
+            )
+
+        in_place = cut(Method.AUTO if self._method is Method.AUTO else Method.SWAP_IN_PLACE)
+        return in_place if in_place.num_moved == 0 or self._method is Method.AUTO else cut(self._method)
 
     def _best_route(self, told: GlobalCosts) -> Route:
         """Choose by bytes, which all ranks know: one call for all where everything fits into its first message."""

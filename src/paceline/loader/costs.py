@@ -40,7 +40,7 @@ class GlobalCosts:
         costs: One whole number for each of world_size * batch_size rows.
         real: Which rows are real.
         num_real: Real rows of each rank.
-        num_bytes: What each rank's fields take.
+        num_bytes: What each rank's real rows take.
     """
 
     costs: Costs
@@ -54,7 +54,9 @@ def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
     nothing = np.zeros(batch.batch_size, np.int64)
     try:
         given = cost(batch)
-        array = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
+        if isinstance(given, torch.Tensor):
+            given = (given.double() if given.is_floating_point() else given).detach().cpu().numpy()
+        array = np.asarray(given)
         if array.shape not in ((batch.batch_size,), (batch.num_real,)):
             wanted = f"{batch.batch_size} rows, or its {batch.num_real} real ones"
             return RowCosts(numbers=nothing, problem=f"costs must be one for each of {wanted}, got {array.shape}")
@@ -113,11 +115,15 @@ def gather_costs(comm: Comm, batch: Batch, mine: RowCosts, settings: str) -> Glo
 
 
 def bytes_in(batch: Batch) -> int:
-    """Return what the fields of a batch take."""
+    """Return what the real rows of a batch take: what has to travel."""
     total = 0
     for field in batch.to_dict().values():
-        tensors = [field.values, field.lengths, field.weights] if isinstance(field, Jagged) else [field]
-        total += sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
+        if isinstance(field, Jagged):
+            lists = [field.values] if field.weights is None else [field.values, field.weights]
+            total += sum(tensor.numel() * tensor.element_size() for tensor in lists)
+            total += batch.num_real * len(field.keys) * field.lengths.element_size()
+        else:
+            total += field[: batch.num_real].numel() * field.element_size()
     return total
 
 

@@ -93,8 +93,6 @@ class PlanSampler:
         costs: Any = None,
     ) -> None:
         place = find_place(rank, num_replicas)
-        if costs is not None:
-            warm_up(in_background=True)
         plan = Plan(
             _length_of(dataset_or_length),
             world_size=place.world_size,
@@ -129,6 +127,8 @@ class PlanSampler:
     def _set_up(self, plan: EpochPlan, rank: int, stand_in: int | None) -> None:
         self.plan = plan
         self.rank = rank
+        if isinstance(plan, Plan) and plan.costs is not None:
+            warm_up(in_background=True)
         self.stand_in = stand_in
         if stand_in is not None:
             self.stand_in = whole_number("stand_in", stand_in, least=0, most=plan.num_ids - 1)

@@ -23,7 +23,7 @@ class EvenDeal:
     """Deals the samples of a step to ranks by what they cost."""
 
     def __init__(self, costs: Any, num_samples: int) -> None:
-        self.costs, _ = whole_costs(costs)
+        self.costs, _ = whole_costs(costs, added_up=False)  # only those of one step are ever added
         if self.costs.size != num_samples:
             raise InputError(f"costs must be one number per sample: {num_samples} of them, got {self.costs.size}")
         self.costs.flags.writeable = False
