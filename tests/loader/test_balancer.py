@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.batches import make_batch, real_rows
 
 from paceline import Batch, Jagged, run_ranks
-from paceline.balance import linear, quadratic
+from paceline.balance import linear, quadratic, warm_up
 from paceline.comm import Comm
 from paceline.comm.alone import AloneComm
 from paceline.errors import InputError
@@ -271,7 +271,8 @@ def _no_memory(*args: Any) -> Any:
 
 
 def test_after_a_failure_of_its_own_a_rank_sends_nothing_more() -> None:
-    outcomes = run_ranks(fails_alone, 2, carrier="threads", deadline=3)
+    warm_up()  # so that the time is not spent on compiling
+    outcomes = run_ranks(fails_alone, 2, carrier="threads", deadline=5)
     assert outcomes[1].value[0] == "MemoryError: no memory left"
     assert all("failed on this rank alone: no memory left" in text for text in outcomes[1].value[1:])
     # the other waits for the first batch until its time is up, and gets no row of a later one
