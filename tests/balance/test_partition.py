@@ -33,7 +33,7 @@ def heaviest(parts: Partition) -> int:
     return int(max(parts.loads))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(costs=COSTS, num_groups=st.integers(1, 9), method=st.sampled_from(METHODS), data=st.data())
 def test_every_sample_is_in_one_group_and_sizes_are_even(
     costs: list[int], num_groups: int, method: str, data: st.DataObject
@@ -53,7 +53,7 @@ def test_every_sample_is_in_one_group_and_sizes_are_even(
     assert all((np.diff(group) > 0).all() for group in parts.groups)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(costs=COSTS, num_groups=st.integers(1, 9))
 def test_auto_is_never_above_differencing(costs: list[int], num_groups: int) -> None:
     found = heaviest(partition(costs, num_groups))

@@ -192,7 +192,7 @@ def test_ctrl_c_on_a_terminal_ends_the_whole_tree(tmp_path: Path) -> None:
     tree = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does
     _, err = process.communicate(timeout=_DEADLINE)
-    assert process.returncode not in (0, 90)  # what the launcher says
+    assert process.returncode != 90  # it is what the launcher says: MPICH has 0, 130 or 255
     assert "rank 0 has waited" in err  # the one who pressed it wants to know why it hung
     _, alive = psutil.wait_procs(tree, timeout=5)
     assert not alive
