@@ -334,10 +334,7 @@ def explain_gone(
         cause = first.cause or "killed"
         advice = "see who sent the signal: the system's log, the batch system, another program"
         if first.signal in _CRASHES:
-            cause, advice = (
-                "crash",
-                "look for a fault in compiled code that this rank runs: start it with -X faulthandler",
-            )
+            advice = "look for a fault in compiled code that this rank runs: start it with -X faulthandler"
     else:
         known = _fewer_steps(snapshot, guilty, posters, communicator, at)
         known = known or _only_some(snapshot, guilty, posters, communicator, at, sources)
