@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches import make_batch, real_rows
+from tests.subgroups import run_sizes
 
 from paceline import Batch, Jagged, run_ranks
 from paceline.balance import linear, quadratic, warm_up
@@ -175,11 +176,18 @@ def everything(comm: Comm, cases: list[Case]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
-def test_on_every_carrier(carrier: str, world_size: int) -> None:
+def test_on_every_carrier(carrier: str) -> None:
     """No row is lost in any order; both routes give the same; one rank's bad costs are every rank's error."""
-    cases = [(num_real[:world_size], batch_size, seed) for num_real, batch_size, seed in CASES] * 2
-    ranks = values(run_ranks(everything, world_size, args=(cases,), carrier=carrier, deadline=100))
+    cases = {
+        world_size: [(num_real[:world_size], batch_size, seed) for num_real, batch_size, seed in CASES] * 2
+        for world_size in (1, 2, 3, 4)
+    }
+    found = run_sizes(everything, {world_size: (cases[world_size],) for world_size in cases}, carrier, duplicates=True)
+    for world_size, ranks in found.items():
+        check_everything(world_size, cases[world_size], ranks)
+
+
+def check_everything(world_size: int, cases: list[Case], ranks: list[Any]) -> None:
     check(cases, [rank["gathered"] for rank in ranks])
     for of_order in zip(*(rank["orders"] for rank in ranks), strict=True):
         check(cases, list(of_order))

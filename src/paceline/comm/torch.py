@@ -117,7 +117,11 @@ class TorchComm:
 
     @_says_who_failed
     def duplicate(self) -> TorchComm:
-        """Return a new process group of the same ranks."""
+        """Return a new process group of the same ranks.
+
+        torch wants every rank of the job to take part in making a group: where this one is only a part of the job,
+        the others must call `torch.distributed.new_group` with the same ranks at the same time.
+        """
         return TorchComm(dist.new_group(self._ranks, backend=dist.get_backend(self._group)))
 
     def abort(self, reason: str) -> None:
