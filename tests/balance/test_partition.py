@@ -63,6 +63,19 @@ def test_auto_is_never_above_differencing(costs: list[int], num_groups: int) -> 
     assert found <= max(sum(costs[sample] for sample in group) for group in pure_differencing(costs, num_groups))
 
 
+def test_auto_takes_differencing_where_it_is_better() -> None:
+    """Few samples of similar cost: longest-first is often above differencing there, and auto must not be."""
+    random = np.random.default_rng(0)
+    num_better = 0
+    for _ in range(300):
+        num_groups = int(random.integers(2, 9))
+        costs = random.integers(1, 200, num_groups * int(random.integers(2, 6)))
+        differencing = heaviest(partition(costs, num_groups, "differencing"))
+        num_better += differencing < heaviest(partition(costs, num_groups, "longest_first"))
+        assert heaviest(partition(costs, num_groups)) <= differencing
+    assert num_better > 10
+
+
 @settings(max_examples=200, deadline=None)
 @given(costs=COSTS, num_groups=st.integers(1, 9))
 def test_differencing_is_that_of_the_textbook(costs: list[int], num_groups: int) -> None:

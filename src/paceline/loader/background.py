@@ -6,7 +6,8 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import ParamSpec, TypeVar
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
 
 from paceline.errors import InputError
 
@@ -61,3 +62,19 @@ class Background:
     def _run(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         while (task := work.get()) is not None:
             task()
+
+
+class Closing:
+    """What is closed when its `with` ends: it waits for what is under way, unless there was an error."""
+
+    def close(self, *, wait: bool = True) -> None:
+        """End what was begun, after it is done; or leave it, where peers may never come."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(wait=error is None)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from paceline.batch.batch import Batch
 from paceline.comm import Comm, CommError
 from paceline.errors import InputError, whole_number
 from paceline.loader.agreement import DisagreementError, gather_message_bytes
-from paceline.loader.background import Background
+from paceline.loader.background import Background, Closing
 from paceline.loader.collectives import exchange_counted, gather_batches
 from paceline.loader.costs import CostFunction, Costs, GlobalCosts, RowCosts, bytes_in, gather_costs, row_costs
 
@@ -109,7 +108,7 @@ class Balancing:
         return self._statistics
 
 
-class Balancer:
+class Balancer(Closing):
     """Evens out the work of ranks, batch by batch, ahead of the step that needs it.
 
     >>> from paceline.comm.alone import AloneComm
@@ -202,14 +201,6 @@ class Balancer:
             self._background.close(wait=wait)
         if self._warming is not None and wait:
             self._warming.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(wait=error is None)
 
     def _balance(self, batch: Batch, costs: RowCosts, ready: Any) -> _Done:
         if self._broken is not None:

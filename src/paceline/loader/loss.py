@@ -8,14 +8,12 @@ the gradient is that of one process over the whole global batch.
 from __future__ import annotations
 
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Self
 
 import torch
 
 from paceline.comm import Comm
 from paceline.errors import whole_number
-from paceline.loader.background import Background
+from paceline.loader.background import Background, Closing
 
 
 def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tensor:
@@ -33,7 +31,7 @@ def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tenso
     return _scaled(loss_sum, _count(comm, num_items, loss_sum.device), comm.world_size)
 
 
-class MeanLoss:
+class MeanLoss(Closing):
     """The same with the count under way while the forward pass computes, and for several micro-batches.
 
     >>> from paceline.comm.alone import AloneComm
@@ -70,14 +68,6 @@ class MeanLoss:
         """End the thread, after what is under way; or leave it, where peers may never come."""
         if self._background is not None:
             self._background.close(wait=wait)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(wait=error is None)
 
 
 class ItemCount:
