@@ -17,7 +17,12 @@ settings.register_profile("paceline", derandomize=True, deadline=None, print_blo
 settings.load_profile("paceline")
 
 # importing these for doctests would initialise MPI in this process, or put the guard's hooks into it
-collect_ignore = ["src/paceline/comm/mpi.py", "src/paceline/guard/boot/sitecustomize.py", "tests/guard/programs"]
+collect_ignore = [
+    "src/paceline/comm/mpi.py",
+    "src/paceline/guard/boot/sitecustomize.py",
+    "src/paceline/lab/cases",
+    "tests/guard/programs",
+]
 
 _GRACE_SECONDS = 5.0  # a process that was told to end needs a moment
 _SHARED_MEMORY = Path("/dev/shm")

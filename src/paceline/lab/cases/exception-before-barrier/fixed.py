@@ -1,0 +1,20 @@
+"""Every rank reads its column of a file, line by line, in step with the others."""
+
+import io
+
+from mpi4py import MPI
+
+TABLE = """\
+1.0 2.0 3.0
+1.5 2.5 3.5
+1.0 n/a 3.0
+2.0 2.0 2.0
+"""
+
+comm = MPI.COMM_WORLD
+total = 0.0
+for line in io.StringIO(TABLE):
+    field = line.split()[comm.rank]
+    total += 0.0 if field == "n/a" else float(field)  # a missing value must not end this rank alone
+    comm.Barrier()
+print(f"rank {comm.rank}: total {total}")

@@ -1,0 +1,231 @@
+"""Runs the program of a case with real ranks, bare or under the guard, and says what was seen of each rank.
+
+A job hangs when for some seconds no rank has printed, ended, or moved to another line, and none is still importing.
+Processor time is no sign: MPI ranks poll while they wait.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from paceline.guard.processes import activity, end_all
+from paceline.lab.case import Case
+from paceline.lab.rank import STACK_SIGNAL
+from paceline.launch.mpiexec import find_mpiexec
+from paceline.launch.segments import remove_left_segments, segments_now
+
+QUIET_SECONDS = 3.0  # without any progress: a bare job hangs
+GUARDED_QUIET_SECONDS = 20.0  # the guard should have spoken long before
+DEADLINE_SECONDS = 90.0
+_LOOK_SECONDS = 0.05
+_ASK_SECONDS = 0.5
+_RANK = Path(__file__).parent / "rank.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankSeen:
+    """What was seen of one rank.
+
+    Attributes:
+        out: What it wrote to standard output.
+        err: What it wrote to standard error.
+        lives: Whether it still ran when the job was ended or had ended.
+        site: The line of the script at which it was last seen.
+    """
+
+    out: str
+    err: str
+    lives: bool
+    site: str | None
+
+    @property
+    def last_line(self) -> str:
+        """The last line of standard output: the rank's result, if it came so far."""
+        lines = self.out.strip().splitlines()
+        return lines[-1] if lines else ""
+
+    @property
+    def last_error(self) -> str:
+        """The last line of standard error."""
+        lines = self.err.strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a job ended.
+
+    Attributes:
+        exit_code: The launcher's; None where the job hung and was ended by us.
+        seconds: How long it ran, from the start of the launcher.
+        quiet_seconds: For how long it had made no progress.
+        ranks: What was seen of each rank.
+        said: What the launcher, or the guard, wrote.
+        outcome: What the guard found, as `paceline run --json` gives it.
+    """
+
+    exit_code: int | None
+    seconds: float
+    quiet_seconds: float
+    ranks: tuple[RankSeen, ...]
+    said: str
+    outcome: dict[str, Any] | None = None
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The result of each rank."""
+        return tuple(rank.last_line for rank in self.ranks)
+
+
+def library_of(case: Case) -> str:
+    """Return what the case's ranks talk over on this machine: mpich, openmpi or gloo."""
+    if case.carrier == "torch":
+        return "gloo"
+    return "openmpi" if find_mpiexec().vendor == "Open MPI" else "mpich"
+
+
+def run_bare(
+    case: Case, program: Path, *, arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None
+) -> Ended:
+    """Run a program of a case without the guard, until it ends or hangs."""
+    with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        command = [*_launcher(case), *_rank_command(case, folder, program), *arguments]
+        return _run(case, command, folder, program, variables or {}, QUIET_SECONDS)
+
+
+def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> Ended:
+    """Run a program of a case under the guard."""
+    with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        guard = [sys.executable, "-m", "paceline", "run", "--json", f"{folder}/outcome", "--out", f"{folder}/records"]
+        guard += ["--notice", str(notice), "--"]
+        command = [*guard, *_launcher(case), *_rank_command(case, folder, program)]
+        return _run(case, command, folder, program, {}, GUARDED_QUIET_SECONDS)
+
+
+def _launcher(case: Case) -> list[str]:
+    if case.carrier == "mpi":
+        return find_mpiexec().command(case.num_ranks, clean_up=True)
+    return [sys.executable, "-m", "paceline.launch.local", str(case.num_ranks)]
+
+
+def _rank_command(case: Case, folder: Path, program: Path) -> list[str]:
+    return [sys.executable, str(_RANK), str(folder), json.dumps(asdict(case.limits)), str(program.resolve())]
+
+
+def _run(
+    case: Case, command: Sequence[str], folder: Path, program: Path, variables: Mapping[str, str], quiet: float
+) -> Ended:
+    work = folder / "work"
+    work.mkdir()
+    # Open MPI keeps its session under TMPDIR: one for each launcher, so that two may run at a time
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder), **variables}
+    segments = segments_now()
+    begun = time.monotonic()
+    with (folder / "said").open("wb") as said:
+        process = subprocess.Popen(
+            list(command), cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
+        try:
+            waited = _wait(process, _Progress(folder, case.num_ranks), quiet)
+            seconds = time.monotonic() - begun
+            ranks = tuple(_seen(folder, rank, program) for rank in range(case.num_ranks))
+            code = process.poll()
+        finally:
+            end_all([process.pid])
+            process.kill()
+            process.wait()
+            remove_left_segments(segments)
+    outcome = folder / "outcome"
+    return Ended(
+        exit_code=None if code is None else 128 - code if code < 0 else code,
+        seconds=seconds,
+        quiet_seconds=waited,
+        ranks=ranks,
+        said=(folder / "said").read_text(errors="replace").replace(str(program.resolve().parent) + "/", ""),
+        outcome=json.loads(outcome.read_text()) if outcome.is_file() and outcome.stat().st_size else None,
+    )
+
+
+def _wait(process: subprocess.Popen[bytes], progress: _Progress, quiet: float) -> float:
+    """Wait until the job has ended, or has hung for so long; return for how long nothing has moved."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+        if progress.quiet_seconds() > quiet:
+            break
+    return progress.quiet_seconds()
+
+
+class _Progress:
+    """Since when no rank has moved. Ranks are asked for their stacks while nothing else is heard of them."""
+
+    def __init__(self, folder: Path, num_ranks: int) -> None:
+        self._folder, self._num_ranks = folder, num_ranks
+        self._last: object = None
+        self._since = self._asked = time.monotonic()
+
+    def quiet_seconds(self) -> float:
+        """Look, and say for how long nothing has moved."""
+        now = [self._state(rank) for rank in range(self._num_ranks)]
+        if now != self._last or any(state is None for state in now):
+            self._last, self._since = now, time.monotonic()
+        if time.monotonic() - self._asked > _ASK_SECONDS:
+            self._ask()
+        return time.monotonic() - self._since
+
+    def _ask(self) -> None:
+        self._asked = time.monotonic()
+        for rank in range(self._num_ranks):
+            pid = _text(self._folder / f"{rank}.pid")
+            if pid and not (self._folder / f"{rank}.over").exists() and _lives(int(pid)):
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), STACK_SIGNAL)
+
+    def _state(self, rank: int) -> object:
+        """Return what changes when a rank moves; None while it starts."""
+        pid, stack = _text(self._folder / f"{rank}.pid"), _last_stack(self._folder, rank)
+        is_over = (self._folder / f"{rank}.over").exists()
+        if not pid or not (is_over or (stack and "importlib" not in stack) or not _lives(int(pid))):
+            return None
+        sizes = [len(_text(self._folder / f"{rank}.{ending}")) for ending in ("out", "err")]
+        return sizes, is_over, stack, _lives(int(pid))
+
+
+def _seen(folder: Path, rank: int, program: Path) -> RankSeen:
+    pid = _text(folder / f"{rank}.pid")
+    lines = re.findall(rf'File ".*{re.escape(program.name)}", line (\d+) in', _last_stack(folder, rank))
+    is_over = (folder / f"{rank}.over").exists()
+    return RankSeen(
+        out=_text(folder / f"{rank}.out"),
+        err=_text(folder / f"{rank}.err"),
+        lives=bool(pid) and _lives(int(pid)),
+        site=f"{program.name}:{lines[0]}" if lines and not is_over else None,
+    )
+
+
+def _last_stack(folder: Path, rank: int) -> str:
+    """Return the last stack that was surely written whole, innermost frame first: the last but one."""
+    stacks = _text(folder / f"{rank}.stack").split("(most recent call first):")
+    return stacks[-2] if len(stacks) > 2 else ""
+
+
+def _lives(pid: int) -> bool:
+    found = activity(pid)
+    return found is not None and found.state not in "ZX"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.is_file() else ""

@@ -1,0 +1,58 @@
+"""Run by every rank of a case: sends what the rank prints to files of its own, and runs the script as it is.
+
+It imports the standard library alone: the script must find the process as Python starts it. On a signal the stack of the
+main thread goes to a file; the signal is sent only to a rank that has been quiet for a while.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import resource
+import runpy
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+STACK_SIGNAL = signal.SIGRTMIN + 8
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run a script as one rank: FOLDER LIMITS SCRIPT [ARGUMENTS...]."""
+    folder, limits, script = arguments[:3]
+    rank = next(os.environ[name] for name in _RANK_VARIABLES if name in os.environ)
+    for number, ending in ((1, "out"), (2, "err")):
+        file = os.open(f"{folder}/{rank}.{ending}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, number)
+        os.close(file)
+    stack = open(f"{folder}/{rank}.stack", "w")  # noqa: SIM115  faulthandler writes to it until the end
+    faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
+    _write(f"{folder}/{rank}.pid", str(os.getpid()))  # from now on the signal may come
+    _limit(json.loads(limits), int(rank))
+    sys.argv = [script, *arguments[3:]]
+    sys.path[0] = os.path.dirname(script)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        _write(f"{folder}/{rank}.over", "")
+
+
+def _write(path: str, text: str) -> None:
+    with open(f"{path}.new", "w") as file:
+        file.write(text)
+    os.rename(f"{path}.new", path)
+
+
+def _limit(limits: dict[str, Any], rank: int) -> None:
+    if rank not in limits["ranks"]:
+        return
+    for number, name in ((resource.RLIMIT_FSIZE, "file_bytes"), (resource.RLIMIT_AS, "memory_bytes")):
+        if limits[name] is not None:
+            resource.setrlimit(number, (limits[name], limits[name]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
