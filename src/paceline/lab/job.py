@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.processes import activity, end_all
-from paceline.lab.case import Case
+from paceline.lab.case import CASES, Case
 from paceline.lab.rank import STACK_SIGNAL
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.segments import remove_left_segments, segments_now
@@ -101,6 +102,7 @@ def run_bare(
     """Run a program of a case without the guard, until it ends or hangs."""
     with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
         folder = Path(name)
+        program = _as_of_user(program, folder)
         command = [*_launcher(case), *_rank_command(case, folder, program), *arguments]
         return _run(case, command, folder, program, variables or {}, QUIET_SECONDS)
 
@@ -109,10 +111,22 @@ def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> Ended:
     """Run a program of a case under the guard."""
     with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
         folder = Path(name)
+        program = _as_of_user(program, folder)
         guard = [sys.executable, "-m", "paceline", "run", "--json", f"{folder}/outcome", "--out", f"{folder}/records"]
         guard += ["--notice", str(notice), "--"]
         command = [*guard, *_launcher(case), *_rank_command(case, folder, program)]
         return _run(case, command, folder, program, {}, GUARDED_QUIET_SECONDS)
+
+
+def _as_of_user(program: Path, folder: Path) -> Path:
+    """Copy a program of the catalogue, with those beside it: what lies in our own folder is no user's code."""
+    if not program.is_relative_to(CASES):
+        return program
+    copies = folder / "program"
+    copies.mkdir()
+    for path in program.parent.glob("*.py"):
+        shutil.copy(path, copies)
+    return copies / program.name
 
 
 def _launcher(case: Case) -> list[str]:

@@ -16,4 +16,5 @@ if comm.rank == 0:
 else:
     comm.Send(block, dest=0)
 total = comm.bcast(total, root=0)
+comm.Barrier()
 print(f"rank {comm.rank}: total {total:.0f}")
