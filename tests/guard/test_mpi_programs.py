@@ -86,6 +86,7 @@ _BROKEN = [
     Broken("killed_before_barrier", 4, "peer-gone", None, ((1,),), "killed"),
     Broken("crashed_before_barrier", 3, "peer-gone", None, ((2,),), "killed"),
     Broken("disk_is_full", 3, "peer-gone", None, ((0,),), "disk-full"),
+    Broken("file_is_too_large", 3, "peer-gone", None, ((0,),), "disk-full"),
     Broken("memory_is_full", 2, "peer-gone", None, ((1,),), "out-of-memory"),
     Broken("array_does_not_fit", 3, "peer-gone", None, ((1,),), "out-of-memory"),
     # ranks that wait for each other

@@ -343,7 +343,7 @@ def explain_gone(
         cause, advice = "early-exit", "let every rank make the same calls before it ends"
     advice = {
         "out-of-memory": "lower what a rank holds at one time (batch size, workers, caches), or give it more memory",
-        "disk-full": "make room on the disk, or write elsewhere; check the space before a checkpoint",
+        "disk-full": "make room on the disk, raise the quota or the limit on file sizes, or write elsewhere",
     }.get(cause, advice)
     how = {EndKind.RAISED: "raised", EndKind.KILLED: "was killed", EndKind.EXITED: "ended"}.get(first.kind, "ended")
     details = f" ({first.detail})" if first.detail else ""

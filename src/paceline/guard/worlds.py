@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
@@ -28,7 +29,7 @@ _BY_PEER = (
     "timed out waiting",
     "remote process",
 )
-_NO_SPACE = 28
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, or a limit on file sizes is full
 _MEMORY_SECONDS = 0.5
 
 
@@ -215,7 +216,7 @@ def _raised(reader: RingReader, raised: Mapping[str, Any], at: int) -> End:
     kind, message = raised["type"], str(raised["message"])
     words = " ".join(message.split())
     first_line = words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
-    cause = "disk-full" if raised.get("errno") == _NO_SPACE or "No space left on device" in message else ""
+    cause = "disk-full" if raised.get("errno") in _NO_SPACE or "No space left on device" in message else ""
     if kind in ("MemoryError", "OutOfMemoryError"):
         cause = "out-of-memory"
     return End(
