@@ -26,11 +26,12 @@ from paceline.lab.rank import STACK_SIGNAL
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.segments import remove_left_segments, segments_now
 
-QUIET_SECONDS = 3.0  # without any progress: a bare job hangs
+QUIET_SECONDS = 3.0  # without any progress, and more on a slow machine: a bare job hangs
 GUARDED_QUIET_SECONDS = 20.0  # the guard should have spoken long before
 DEADLINE_SECONDS = 90.0
 _LOOK_SECONDS = 0.05
 _ASK_SECONDS = 0.5
+_LEAVE_SECONDS = 15.0  # for ranks whose scripts are over to leave
 _RANK = Path(__file__).parent / "rank.py"
 
 
@@ -178,7 +179,7 @@ def _wait(process: subprocess.Popen[bytes], progress: _Progress, quiet: float) -
     end = time.monotonic() + DEADLINE_SECONDS
     while process.poll() is None and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
-        if progress.quiet_seconds() > quiet:
+        if progress.quiet_seconds() > quiet + progress.more_patience():
             break
     return progress.quiet_seconds()
 
@@ -189,11 +190,19 @@ class _Progress:
     def __init__(self, folder: Path, num_ranks: int) -> None:
         self._folder, self._num_ranks = folder, num_ranks
         self._last: object = None
-        self._since = self._asked = time.monotonic()
+        self._began = self._since = self._asked = time.monotonic()
+        self._start_seconds: float | None = None  # how long it took until all ranks were past their imports
+
+    def more_patience(self) -> float:
+        """Return by how much longer to wait: as the machine is slow to start ranks, or while all of them leave."""
+        leaving = all((self._folder / f"{rank}.over").exists() for rank in range(self._num_ranks))
+        return (self._start_seconds or 0.0) / 2 + (_LEAVE_SECONDS if leaving else 0.0)
 
     def quiet_seconds(self) -> float:
         """Look, and say for how long nothing has moved."""
         now = [self._state(rank) for rank in range(self._num_ranks)]
+        if self._start_seconds is None and None not in now:
+            self._start_seconds = time.monotonic() - self._began
         if now != self._last or any(state is None for state in now):
             self._last, self._since = now, time.monotonic()
         if time.monotonic() - self._asked > _ASK_SECONDS:

@@ -6,7 +6,7 @@ from mpi4py import MPI
 OPERATIONS = {"sum": MPI.SUM, "product": MPI.PROD}
 
 comm = MPI.COMM_WORLD
-settings = {"combine": "product" if comm.rank == 0 else "sum"}  # rank 0 has yesterday's file
+settings = {"combine": "product" if comm.rank == 1 else "sum"}  # rank 1 has yesterday's file
 likelihood, total = np.full(2, 2.0 + comm.rank), np.zeros(2)
 comm.Allreduce(likelihood, total, op=OPERATIONS[settings["combine"]])
 print(f"rank {comm.rank}: {total.tolist()}")

@@ -1,0 +1,33 @@
+"""Streams lines, leaves out the empty ones, and adds up over all ranks in every step."""
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, IterableDataset
+
+NUM_LINES = 24
+EMPTY = {1, 7, 13, 19}
+
+
+class Lines(IterableDataset):
+    def __iter__(self):
+        for line in range(dist.get_rank(), NUM_LINES, dist.get_world_size()):
+            if line not in EMPTY:
+                yield float(line)
+
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+total = 0.0
+batches = iter(DataLoader(Lines(), batch_size=2))
+while True:
+    batch = next(batches, None)
+    has_batch = torch.tensor(float(batch is not None))
+    dist.all_reduce(has_batch, op=dist.ReduceOp.MAX)  # all go on until nobody has a batch
+    if not has_batch:
+        break
+    partial = torch.zeros(()).double() if batch is None else batch.sum()
+    dist.all_reduce(partial)
+    total += partial.item()
+dist.barrier()
+print(f"rank {rank}: total {total:.0f}")
+dist.destroy_process_group()

@@ -1,0 +1,32 @@
+"""Trains 3 steps on 4 ranks and saves; the epoch is then finished on 3 ranks."""
+
+import numpy as np
+from mpi4py import MPI
+
+NUM_SAMPLES, BATCH_SIZE, SAVED_AT = 48, 2, 3
+
+
+def batches(rank, world_size, first_step=0):
+    """Return the batches of a rank's share, one row per step."""
+    share = np.array_split(np.arange(NUM_SAMPLES), world_size)[rank]
+    return share.reshape(-1, BATCH_SIZE)[first_step:]
+
+
+def epoch(comm):
+    """Return the samples that this rank has trained on, before and after the restart."""
+    seen = batches(comm.rank, comm.size)[:SAVED_AT].ravel().tolist()
+    checkpoint = {"step": SAVED_AT}
+    smaller = comm.Split(0 if comm.rank < 3 else MPI.UNDEFINED)  # one rank is lost
+    if smaller != MPI.COMM_NULL:
+        seen += batches(smaller.rank, smaller.size, checkpoint["step"]).ravel().tolist()
+    return seen
+
+
+def main():
+    comm = MPI.COMM_WORLD
+    seen = comm.allreduce(epoch(comm))
+    print(f"rank {comm.rank}: {len(seen)} samples seen, {len(set(seen))} different ones, sum {sum(seen)}")
+
+
+if __name__ == "__main__":
+    main()
