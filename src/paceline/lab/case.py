@@ -68,7 +68,7 @@ class Case:
     symptom: str
     recognise: str
     cause: str
-    hints: tuple[str, str, str]
+    hints: tuple[str, ...]
     prevention: str
     search: tuple[str, ...]
     result: tuple[str, ...]
@@ -98,8 +98,8 @@ class Case:
 
     def fix(self) -> str:
         """Return the repair as a diff."""
-        texts = (self.program(name).read_text().splitlines() for name in ("broken", "fixed"))
-        return "\n".join(difflib.unified_diff(*texts, "broken.py", "fixed.py", lineterm="", n=2))
+        broken, fixed = (self.program(name).read_text().splitlines() for name in ("broken", "fixed"))
+        return "\n".join(difflib.unified_diff(broken, fixed, "broken.py", "fixed.py", lineterm="", n=2))
 
 
 @cache

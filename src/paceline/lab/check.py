@@ -61,7 +61,7 @@ def judge_finding(case: Case, ended: Ended) -> Verdict:
         wrong = [f"a finding where no call is wrong: {finding['summary']}"] if finding is not None else []
         said = "no finding: no call is wrong"
     else:
-        wrong = list(_differences(case, finding)) if finding is not None else ["no finding"]
+        wrong = list(differences(case, finding)) if finding is not None else ["no finding"]
         said = finding_in_words(finding) if finding is not None else ""
     if outcome is None:
         wrong.append("the guard gave no outcome")
@@ -83,7 +83,8 @@ def finding_in_words(finding: dict[str, Any]) -> str:
     return f"{finding['kind']}{field}, {name_ranks(finding['ranks'])}, cause {finding['cause']}"
 
 
-def _differences(case: Case, finding: dict[str, Any]) -> Iterator[str]:
+def differences(case: Case, finding: dict[str, Any]) -> Iterator[str]:
+    """Say in what a finding is not the one that the case states."""
     expected = case.expected
     for name, stated in (("kind", expected.kind), ("field", expected.field), ("cause", expected.cause)):
         if finding[name] != stated:

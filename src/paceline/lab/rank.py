@@ -1,7 +1,7 @@
 """Run by every rank of a case: sends what the rank prints to files of its own, and runs the script as it is.
 
-It imports the standard library alone: the script must find the process as Python starts it. On a signal the stack of the
-main thread goes to a file; the signal is sent only to a rank that has been quiet for a while.
+It imports the standard library alone: the script must find the process as Python starts it. On a signal the stack of
+the main thread goes to a file, by which a job that hangs is told from one that is slow.
 """
 
 from __future__ import annotations

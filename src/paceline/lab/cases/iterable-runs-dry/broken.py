@@ -1,6 +1,5 @@
 """Streams lines, leaves out the empty ones, and adds up over all ranks in every step."""
 
-import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 

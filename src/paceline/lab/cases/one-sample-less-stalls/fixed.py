@@ -1,4 +1,4 @@
-"""Adds up the gradient of an epoch for y = 3 x, with the samples split between the workers; worker 0 keeps a sample back for the preview."""
+"""Adds up the gradient of an epoch for y = 3 x; worker 0 keeps a sample back for the preview."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Adds up the gradient of an epoch for y = 3 x, with the samples dealt to the workers by a plan; worker 0 copies a sample for the preview."""
+"""Adds up the gradient of an epoch for y = 3 x; a plan deals the samples to the workers."""
 
 import torch
 import torch.distributed as dist

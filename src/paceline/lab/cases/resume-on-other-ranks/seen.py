@@ -12,4 +12,5 @@ counts = Counter(comm.allreduce(program.epoch(comm)))
 repeated = sorted(sample for sample, count in counts.items() if count > 1)
 lost = sorted(set(range(program.NUM_SAMPLES)) - set(counts))
 if comm.rank == 0 and (repeated or lost):
-    print(f"seen: of {program.NUM_SAMPLES} samples {len(repeated)} were repeated {repeated} and {len(lost)} lost {lost}")
+    told = f"{len(repeated)} were repeated {repeated} and {len(lost)} lost {lost}"
+    print(f"seen: of {program.NUM_SAMPLES} samples {told}")

@@ -8,9 +8,9 @@ rank, world_size = dist.get_rank(), dist.get_world_size()
 num_samples = [12, 12, 11][rank]  # 35 samples on 3 ranks
 collected = []
 for batch in torch.arange(num_samples).split(4):
-    batch = torch.nn.functional.pad(batch, (0, 4 - len(batch)), value=-1)  # -1: no prediction
-    everyones = [torch.zeros_like(batch) for _ in range(world_size)]
-    dist.all_gather(everyones, batch)
+    full = torch.nn.functional.pad(batch, (0, 4 - len(batch)), value=-1)  # -1: no prediction
+    everyones = [torch.zeros_like(full) for _ in range(world_size)]
+    dist.all_gather(everyones, full)
     collected += [rows[rows >= 0] for rows in everyones]
 print(f"rank {rank}: {len(torch.cat(collected))} predictions")
 dist.destroy_process_group()

