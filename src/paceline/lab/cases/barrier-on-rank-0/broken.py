@@ -7,8 +7,10 @@ from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
 weight = comm.allreduce(comm.rank + 1)
+
 if comm.rank == 0:
     Path("weights.json").write_text(json.dumps(weight))
     comm.Barrier()  # the file is complete
+
 saved = json.loads(Path("weights.json").read_text()) if comm.rank == 0 else weight
 print(f"rank {comm.rank}: weight {saved}")

@@ -5,5 +5,8 @@ from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
 weights = np.full(4, 10.0 - comm.rank)
+
 comm.Bcast(weights, root=0)
-print(f"rank {comm.rank}: weights {weights[0]:.0f}")
+
+loss = np.abs(weights).sum()  # the first step of training
+print(f"rank {comm.rank}: weights {weights[0]:.0f}, loss {loss:.0f}")

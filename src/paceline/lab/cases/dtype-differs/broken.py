@@ -9,6 +9,7 @@ rank = dist.get_rank()
 histogram = torch.ones(4)
 if rank == 0:
     histogram = torch.from_numpy(np.ones(4))
+
 dist.all_reduce(histogram)
 print(f"rank {rank}: {histogram.tolist()}")
 dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Rank 0 sends four features to rank 1, which keeps features in float32."""
+"""Rank 0 sends four features to rank 1."""
 
 import numpy as np
 from mpi4py import MPI

@@ -1,4 +1,4 @@
-"""One step of data-parallel training: the loss is a mean over all ranks, gradients are averaged over ranks."""
+"""One step of data-parallel training; gradients are averaged over ranks."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Accumulates gradients over micro-batches of at most 8 tokens, and reduces after each of them."""
+"""Accumulates gradients over micro-batches of at most 8 tokens."""
 
 import numpy as np
 from mpi4py import MPI

@@ -1,4 +1,4 @@
-"""Accumulates gradients over micro-batches of at most 8 tokens, and reduces once per step."""
+"""Accumulates gradients over micro-batches of at most 8 tokens."""
 
 import numpy as np
 from mpi4py import MPI

@@ -1,4 +1,4 @@
-"""Rank 0 sends the boxes that it found in an image; rank 1 makes room for them."""
+"""Rank 0 sends the boxes that it found in an image to rank 1."""
 
 import numpy as np
 from mpi4py import MPI

@@ -1,4 +1,4 @@
-"""Accuracy over 10 samples on 3 ranks; a plan shares them out."""
+"""Accuracy over 10 samples on 3 ranks."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Averages the predictions of all ranks, row by row; padding rows are taken out first."""
+"""Adds up the predictions of all ranks, row by row; short batches are padded with zeros."""
 
 import torch
 import torch.distributed as dist

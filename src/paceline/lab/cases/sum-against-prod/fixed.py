@@ -5,9 +5,13 @@ from mpi4py import MPI
 
 OPERATIONS = {"sum": MPI.SUM, "product": MPI.PROD}
 
+
+def read_settings(rank):
+    return {"combine": "product" if rank == 1 else "sum"}  # rank 1 has yesterday's file
+
+
 comm = MPI.COMM_WORLD
-settings = {"combine": "product" if comm.rank == 1 else "sum"}  # rank 1 has yesterday's file
-settings = comm.bcast(settings, root=0)  # one file for all
+settings = comm.bcast(read_settings(comm.rank), root=0)  # one file for all
 likelihood, total = np.full(2, 2.0 + comm.rank), np.zeros(2)
 comm.Allreduce(likelihood, total, op=OPERATIONS[settings["combine"]])
 print(f"rank {comm.rank}: {total.tolist()}")

@@ -1,4 +1,4 @@
-"""Trains; rank 0 validates after every epoch. The metric is averaged over ranks, as the library of metrics does."""
+"""Trains, and reports the error after every epoch; it is averaged over ranks, as libraries of metrics do."""
 
 import torch
 import torch.distributed as dist
