@@ -175,9 +175,13 @@ def check_all(
     """Check cases, a few at a time; tell of each when it is done."""
     found: dict[str, list[Verdict]] = {}
     with ThreadPoolExecutor(at_a_time) as pool:
-        for case, verdicts in pool.map(lambda case: (case, check_case(case)), cases):
-            found[case.id] = verdicts
-            done(case, verdicts)
+        try:
+            for case, verdicts in pool.map(lambda case: (case, check_case(case)), cases):
+                found[case.id] = verdicts
+                done(case, verdicts)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further case
+            raise
     return found
 
 

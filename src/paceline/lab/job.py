@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -162,6 +163,7 @@ def _run(
             end_all([process.pid])
             process.kill()
             process.wait()
+            _end_left_ranks(folder)
             remove_left_segments(segments)
     outcome = folder / "outcome"
     return Ended(
@@ -172,6 +174,15 @@ def _run(
         said=(folder / "said").read_text(errors="replace").replace(str(program.resolve().parent) + "/", ""),
         outcome=json.loads(outcome.read_text()) if outcome.is_file() and outcome.stat().st_size else None,
     )
+
+
+def _end_left_ranks(folder: Path) -> None:
+    """End ranks that have outlived their launcher; a number that is another process's by now is left alone."""
+    for path in folder.glob("*.pid"):
+        pid = int(path.read_text())
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 def _wait(process: subprocess.Popen[bytes], progress: _Progress, quiet: float) -> float:
