@@ -1,6 +1,7 @@
 """What each case of `paceline lab` does bare, what the guard says, and after how many seconds.
 
-Bare under MPICH, Open MPI, gloo, and gloo with DETAIL debugging; seconds are from the start of the launcher.
+Bare under MPICH, Open MPI, gloo, and gloo with DETAIL debugging; seconds are from when every rank
+has imported torch or started MPI to the end of the job.
 A bare job that makes no progress is ended after some seconds and counts as a hang: nobody says anything.
 `python -m paceline.lab.document` makes docs/breaks.md of the record.
 """
@@ -31,7 +32,8 @@ def bare(case: Case, variables: dict[str, str] | None = None) -> dict[str, Any]:
     return {
         "ending": ending_of(case, ended),
         "exit_code": ended.exit_code,
-        "seconds": round(ended.seconds, 1),
+        "seconds": round(ended.seconds - ended.start_seconds, 1),
+        "start_seconds": round(ended.start_seconds, 1),
         "quiet_seconds": round(ended.quiet_seconds, 1),
         "last_words": [rank.last_error for rank in ended.ranks],
     }
@@ -41,7 +43,13 @@ def under_guard(case: Case) -> dict[str, Any]:
     """Run a case under the guard; return what it said."""
     ended = guarded(case, case.program("broken"))
     finding = ended.outcome["finding"] if ended.outcome is not None else None
-    return {"finding": finding, "seconds": round(ended.seconds, 1), "said": _said(ended)}
+    seconds = round(ended.seconds - ended.start_seconds, 1)
+    return {
+        "finding": finding,
+        "seconds": seconds,
+        "start_seconds": round(ended.start_seconds, 1),
+        "said": _said(ended),
+    }
 
 
 def _said(ended: Ended) -> str:

@@ -19,7 +19,9 @@ FINDING: dict[str, Any] = {
 def ended(*lines: str, exit_code: int | None = 0, finding: dict[str, Any] | None = None, said: str = "") -> Ended:
     ranks = tuple(RankSeen(out=f"begin\n{line}\n", err="", lives=False, site=None) for line in lines)
     outcome = {"finding": finding, "exit_code": exit_code}
-    return Ended(exit_code=exit_code, seconds=1.0, quiet_seconds=0.0, ranks=ranks, said=said, outcome=outcome)
+    return Ended(
+        exit_code=exit_code, seconds=1.0, start_seconds=0.5, quiet_seconds=0.0, ranks=ranks, said=said, outcome=outcome
+    )
 
 
 def test_the_four_endings() -> None:

@@ -39,10 +39,10 @@ hanging when for three seconds, or longer on a slow machine, no rank has printed
 _TABLE = """\
 ## What happens, and who says so
 
-What each job does bare, and after how many seconds it ended; then what the guard says. Seconds are from the start of
-the launcher to the end of the job, so the start of Python and torch is in them. *hang*: nobody says anything; MPI has
-no limit, gloo's is half an hour. *abort*: a library or a rank ended the job with an error. *wrong result*: exit code 0,
-and wrong numbers. *DETAIL* is `TORCH_DISTRIBUTED_DEBUG=DETAIL`.
+What each job does bare, and after how many seconds it ended; then what the guard says. Seconds are from when
+every rank has imported torch or started MPI to the end of the job. *hang*: nobody says anything; MPI has no limit,
+gloo's is half an hour. *abort*: a library or a rank ended the job with an error. *wrong result*: exit code 0, and wrong
+numbers. *DETAIL* is `TORCH_DISTRIBUTED_DEBUG=DETAIL`.
 """
 
 

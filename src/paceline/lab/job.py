@@ -72,6 +72,7 @@ class Ended:
     Attributes:
         exit_code: The launcher's; None where the job hung and was ended by us.
         seconds: How long it ran, from the start of the launcher.
+        start_seconds: How much of that it took until every rank had imported torch or started MPI.
         quiet_seconds: For how long it had made no progress.
         ranks: What was seen of each rank.
         said: What the launcher, or the guard, wrote.
@@ -80,6 +81,7 @@ class Ended:
 
     exit_code: int | None
     seconds: float
+    start_seconds: float
     quiet_seconds: float
     ranks: tuple[RankSeen, ...]
     said: str
@@ -138,7 +140,8 @@ def _launcher(case: Case) -> list[str]:
 
 
 def _rank_command(case: Case, folder: Path, program: Path) -> list[str]:
-    return [sys.executable, str(_RANK), str(folder), json.dumps(asdict(case.limits)), str(program.resolve())]
+    module = "mpi4py.MPI" if case.carrier == "mpi" else "torch.distributed"
+    return [sys.executable, str(_RANK), str(folder), json.dumps(asdict(case.limits)), module, str(program.resolve())]
 
 
 def _run(
@@ -165,15 +168,21 @@ def _run(
             process.wait()
             _end_left_ranks(folder)
             remove_left_segments(segments)
-    outcome = folder / "outcome"
+    place = str(program.resolve().parent) + "/"
+    outcome = _text(folder / "outcome").replace(place, "")
     return Ended(
         exit_code=None if code is None else 128 - code if code < 0 else code,
         seconds=seconds,
+        start_seconds=_start_seconds(folder, begun),
         quiet_seconds=waited,
         ranks=ranks,
-        said=(folder / "said").read_text(errors="replace").replace(str(program.resolve().parent) + "/", ""),
-        outcome=json.loads(outcome.read_text()) if outcome.is_file() and outcome.stat().st_size else None,
+        said=_text(folder / "said").replace(place, ""),
+        outcome=json.loads(outcome) if outcome else None,
     )
+
+
+def _start_seconds(folder: Path, begun: float) -> float:
+    return max((float(path.read_text()) - begun for path in folder.glob("*.ready")), default=0.0)
 
 
 def _end_left_ranks(folder: Path) -> None:
@@ -231,8 +240,9 @@ class _Progress:
     def _state(self, rank: int) -> object:
         """Return what changes when a rank moves; None while it starts."""
         pid, stack = _text(self._folder / f"{rank}.pid"), _last_stack(self._folder, rank)
-        is_over = (self._folder / f"{rank}.over").exists()
-        if not pid or not (is_over or (stack and "importlib" not in stack) or not _lives(int(pid))):
+        is_ready, is_over = ((self._folder / f"{rank}.{mark}").exists() for mark in ("ready", "over"))
+        is_at_work = is_over or (is_ready and stack and "importlib" not in stack)
+        if not pid or (_lives(int(pid)) and not is_at_work):
             return None
         sizes = [len(_text(self._folder / f"{rank}.{ending}")) for ending in ("out", "err")]
         return sizes, is_over, stack, _lives(int(pid))

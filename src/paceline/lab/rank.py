@@ -1,18 +1,20 @@
 """Run by every rank of a case: sends what the rank prints to files of its own, and runs the script as it is.
 
-It imports the standard library alone: the script must find the process as Python starts it. On a signal the stack of
-the main thread goes to a file, by which a job that hangs is told from one that is slow.
+What takes long to start, torch or MPI, is imported first, and the time is noted: what comes after it is the job's own.
+On a signal the stack of the main thread goes to a file, by which a job that hangs is told from one that is slow.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import json
 import os
 import resource
 import runpy
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +23,8 @@ _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a script as one rank: FOLDER LIMITS SCRIPT [ARGUMENTS...]."""
-    folder, limits, script = arguments[:3]
+    """Run a script as one rank: FOLDER LIMITS MODULE SCRIPT [ARGUMENTS...]."""
+    folder, limits, module, script = arguments[:4]
     rank = next(os.environ[name] for name in _RANK_VARIABLES if name in os.environ)
     for number, ending in ((1, "out"), (2, "err")):
         file = os.open(f"{folder}/{rank}.{ending}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -32,7 +34,9 @@ def main(arguments: Sequence[str]) -> None:
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     _write(f"{folder}/{rank}.pid", str(os.getpid()))  # from now on the signal may come
     _limit(json.loads(limits), int(rank))
-    sys.argv = [script, *arguments[3:]]
+    importlib.import_module(module)
+    _write(f"{folder}/{rank}.ready", str(time.monotonic()))  # the same clock in all processes
+    sys.argv = [script, *arguments[4:]]
     sys.path[0] = os.path.dirname(script)
     try:
         runpy.run_path(script, run_name="__main__")
