@@ -112,6 +112,8 @@ def _section(case: Case, found: Mapping[str, Any]) -> Iterator[str]:
     yield f"\n```diff\n{case.fix()}\n```"
     yield f"\n{_guard_text(case, found)}"
     yield f"\n*In Paceline.* {case.prevention}"
+    if case.has("paceline"):
+        yield f"\nThe same job on Paceline:\n\n```python\n{case.program('paceline').read_text().strip()}\n```"
 
 
 def _guard_text(case: Case, found: Mapping[str, Any]) -> str:
