@@ -35,7 +35,6 @@ def bare(case: Case, variables: dict[str, str] | None = None) -> dict[str, Any]:
         "seconds": round(ended.seconds - ended.start_seconds, 1),
         "start_seconds": round(ended.start_seconds, 1),
         "quiet_seconds": round(ended.quiet_seconds, 1),
-        "last_words": [rank.last_error for rank in ended.ranks],
     }
 
 

@@ -60,8 +60,8 @@ class RankSeen:
 
     @property
     def last_error(self) -> str:
-        """The last line of standard error."""
-        lines = self.err.strip().splitlines()
+        """The last line of standard error, without the frames that compiled code may add to it."""
+        lines = [line for line in self.err.strip().splitlines() if line and not line.startswith("frame #")]
         return lines[-1] if lines else ""
 
 
