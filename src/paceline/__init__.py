@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
     from paceline.launch import run_ranks
-    from paceline.loader import PlanSampler, mean_loss
+    from paceline.loader import Loader, PlanSampler, mean_loss
     from paceline.plan import LengthPlan, MixedPlan, Plan, Summary, Tail, Until
 
 __version__ = "0.1.0"
@@ -23,6 +23,7 @@ _HOMES = {
     "Comm": "paceline.comm",
     "Jagged": "paceline.batch",
     "LengthPlan": "paceline.plan",
+    "Loader": "paceline.loader",
     "MixedPlan": "paceline.plan",
     "PacelineError": "paceline.errors",
     "Partition": "paceline.balance",
@@ -43,6 +44,7 @@ __all__ = [
     "Comm",
     "Jagged",
     "LengthPlan",
+    "Loader",
     "MixedPlan",
     "PacelineError",
     "Partition",

@@ -340,7 +340,7 @@ def test_collate_takes_dicts_of_lists_and_dataclasses() -> None:
     ("samples", "message"),
     [
         ([{"x": 1}] * 3, "3 samples are more than batch_size 2"),
-        ([1, 2], "samples must be dicts or dataclasses, got int"),
+        (["one", "two"], "a str in a sample cannot become a tensor"),
         ([{"x": [1]}, {"x": [1, 2]}], "declare it as jagged"),
     ],
 )

@@ -136,6 +136,25 @@ class Batch:
         """Return the fields with their padding."""
         return dict(self._fields)
 
+    def with_field(self, name: str, field: Any) -> Batch:
+        """Return the batch with one more field, or with another one under this name."""
+        added = _as_field(name, field)
+        _check_rows(name, added, self.batch_size)
+        _check_padding(name, added, self.num_real, self.pad_values.get(name, 0))
+        batch = self._with({**self._fields, name: added}, self.batch_size, self.num_real)
+        batch._schema = None
+        return batch
+
+    def without(self, name: str) -> Batch:
+        """Return the batch without a field."""
+        self[name]
+        batch = self._with(
+            {kept: field for kept, field in self._fields.items() if kept != name}, self.batch_size, self.num_real
+        )
+        batch.pad_values = {kept: value for kept, value in self.pad_values.items() if kept != name}
+        batch._schema = None
+        return batch
+
     # Rows added, taken, put together.
 
     def pad_to(self, num_rows: int) -> Batch:
@@ -267,9 +286,11 @@ def _check_padding(name: str, field: Field, num_real: int, pad_value: float) -> 
     """Look at the padding rows; on a device other than the CPU that would wait for it, so it is left."""
     if field.device.type != "cpu":
         return
+    if isinstance(field, Jagged) and pad_value:
+        raise InputError(f"field {name!r} is jagged: its padding is empty and has no value")
+    if num_real == (field.batch_size if isinstance(field, Jagged) else field.shape[0]):
+        return
     if isinstance(field, Jagged):
-        if pad_value:
-            raise InputError(f"field {name!r} is jagged: its padding is empty and has no value")
         padding = field.lengths.view(len(field.keys), -1)[:, num_real:]
         wrong = padding != 0
     else:

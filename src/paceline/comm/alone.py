@@ -16,6 +16,7 @@ class AloneComm:
     world_size = 1
     carrier = "alone"
     is_thread_safe = True
+    is_whole_job = True
 
     def barrier(self) -> None:
         """Wait for nobody."""

@@ -47,6 +47,10 @@ class Comm(Protocol):
     def is_thread_safe(self) -> bool:
         """Whether a thread may call on a duplicate while another calls on this one."""
 
+    @property
+    def is_whole_job(self) -> bool:
+        """Whether these are all ranks of the job."""
+
     def barrier(self) -> None:
         """Wait until all ranks are here."""
 

@@ -24,6 +24,11 @@ class MpiComm:
         self._mpi = communicator if communicator is not None else MPI.COMM_WORLD
 
     @property
+    def communicator(self) -> MPI.Intracomm:
+        """The communicator of mpi4py."""
+        return self._mpi
+
+    @property
     def rank(self) -> int:
         """This rank, from 0."""
         return self._mpi.Get_rank()
@@ -37,6 +42,11 @@ class MpiComm:
     def is_thread_safe(self) -> bool:
         """Whether this MPI was started so that several threads may call it at a time."""
         return MPI.Query_thread() == MPI.THREAD_MULTIPLE
+
+    @property
+    def is_whole_job(self) -> bool:
+        """Whether these are all ranks of the job."""
+        return self.world_size == MPI.COMM_WORLD.Get_size()
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""

@@ -81,6 +81,7 @@ class ThreadsComm:
 
     carrier = "threads"
     is_thread_safe = True
+    is_whole_job = True
 
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self._meeting = meeting

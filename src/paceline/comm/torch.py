@@ -66,6 +66,11 @@ class TorchComm:
         """How many ranks there are."""
         return len(self._ranks)
 
+    @property
+    def is_whole_job(self) -> bool:
+        """Whether these are all ranks of the job."""
+        return self.world_size == dist.get_world_size()
+
     @_says_who_failed
     def barrier(self) -> None:
         """Wait until all ranks are here."""

@@ -13,15 +13,25 @@ if TYPE_CHECKING:
     from paceline.loader.agreement import DisagreementError
     from paceline.loader.balancer import Balancer, Balancing, Route, StepStatistics
     from paceline.loader.collectives import exchange, gather_batches
+    from paceline.loader.loader import Loader
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
+    from paceline.loader.passing import Check
+    from paceline.loader.problem import LoadError
+    from paceline.loader.source import OnError
+    from paceline.loader.summary import EpochSummary
 
 __all__ = [
     "Balancer",
     "Balancing",
+    "Check",
     "ContractResult",
     "DisagreementError",
+    "EpochSummary",
     "ItemCount",
+    "LoadError",
+    "Loader",
     "MeanLoss",
+    "OnError",
     "PlanSampler",
     "Route",
     "StepStatistics",
@@ -34,11 +44,16 @@ __all__ = [
 _NEED_TORCH = {
     "Balancer": "paceline.loader.balancer",
     "Balancing": "paceline.loader.balancer",
+    "Check": "paceline.loader.passing",
+    "DisagreementError": "paceline.loader.agreement",
+    "EpochSummary": "paceline.loader.summary",
     "ItemCount": "paceline.loader.loss",
+    "LoadError": "paceline.loader.problem",
+    "Loader": "paceline.loader.loader",
     "MeanLoss": "paceline.loader.loss",
+    "OnError": "paceline.loader.source",
     "Route": "paceline.loader.balancer",
     "StepStatistics": "paceline.loader.balancer",
-    "DisagreementError": "paceline.loader.agreement",
     "exchange": "paceline.loader.collectives",
     "gather_batches": "paceline.loader.collectives",
     "mean_loss": "paceline.loader.loss",
