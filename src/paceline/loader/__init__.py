@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
     from paceline.loader.passing import Check
     from paceline.loader.problem import LoadError
+    from paceline.loader.shards import ShardStream
     from paceline.loader.source import OnError
+    from paceline.loader.stream import InStep, in_step
+    from paceline.loader.stream_loader import StreamLoader
     from paceline.loader.summary import EpochSummary
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "ContractResult",
     "DisagreementError",
     "EpochSummary",
+    "InStep",
     "ItemCount",
     "LoadError",
     "Loader",
@@ -34,10 +38,13 @@ __all__ = [
     "OnError",
     "PlanSampler",
     "Route",
+    "ShardStream",
     "StepStatistics",
+    "StreamLoader",
     "check_contract",
     "exchange",
     "gather_batches",
+    "in_step",
     "mean_loss",
 ]
 
@@ -47,15 +54,19 @@ _NEED_TORCH = {
     "Check": "paceline.loader.passing",
     "DisagreementError": "paceline.loader.agreement",
     "EpochSummary": "paceline.loader.summary",
+    "InStep": "paceline.loader.stream",
     "ItemCount": "paceline.loader.loss",
     "LoadError": "paceline.loader.problem",
     "Loader": "paceline.loader.loader",
     "MeanLoss": "paceline.loader.loss",
     "OnError": "paceline.loader.source",
     "Route": "paceline.loader.balancer",
+    "ShardStream": "paceline.loader.shards",
     "StepStatistics": "paceline.loader.balancer",
+    "StreamLoader": "paceline.loader.stream_loader",
     "exchange": "paceline.loader.collectives",
     "gather_batches": "paceline.loader.collectives",
+    "in_step": "paceline.loader.stream",
     "mean_loss": "paceline.loader.loss",
 }
 
