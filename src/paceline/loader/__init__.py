@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
     from paceline.loader.passing import Check
     from paceline.loader.problem import LoadError
+    from paceline.loader.saving import OneRankError, on_one_rank, save_whole
     from paceline.loader.shards import ShardStream
     from paceline.loader.source import OnError
     from paceline.loader.stream import InStep, in_step
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from paceline.loader.summary import EpochSummary
 
 __all__ = [
+    "OneRankError",
+    "save_whole",
+    "on_one_rank",
     "Balancer",
     "Balancing",
     "Check",
@@ -60,6 +64,7 @@ _NEED_TORCH = {
     "Loader": "paceline.loader.loader",
     "MeanLoss": "paceline.loader.loss",
     "OnError": "paceline.loader.source",
+    "OneRankError": "paceline.loader.saving",
     "Route": "paceline.loader.balancer",
     "ShardStream": "paceline.loader.shards",
     "StepStatistics": "paceline.loader.balancer",
@@ -68,6 +73,8 @@ _NEED_TORCH = {
     "gather_batches": "paceline.loader.collectives",
     "in_step": "paceline.loader.stream",
     "mean_loss": "paceline.loader.loss",
+    "on_one_rank": "paceline.loader.saving",
+    "save_whole": "paceline.loader.saving",
 }
 
 
