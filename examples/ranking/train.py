@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,9 +160,7 @@ def save(options: argparse.Namespace, comm: Comm, model: nn.Module, optimiser: A
         save_whole(comm, state, options.checkpoint)
 
 
-def train_with_clamped_sampler(
-    options: argparse.Namespace, comm: Comm, trained: nn.Module, watched: Watched
-) -> None:
+def train_with_clamped_sampler(options: argparse.Namespace, comm: Comm, trained: nn.Module, watched: Watched) -> None:
     """The same training with the sampler that people write first: ceil(N/W) samples a rank, the last rank clamped."""
     dataset = Histories(watched, is_last=False)
     optimiser = torch.optim.Adam(trained.parameters(), lr=3e-3)
@@ -190,4 +187,4 @@ def batches_of(dataset: Histories, samples: range, batch_size: int) -> Iterator[
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from paceline.loader.summary import EpochSummary
 
 __all__ = [
-    "OneRankError",
-    "save_whole",
-    "on_one_rank",
     "Balancer",
     "Balancing",
     "Check",
@@ -40,6 +37,7 @@ __all__ = [
     "Loader",
     "MeanLoss",
     "OnError",
+    "OneRankError",
     "PlanSampler",
     "Route",
     "ShardStream",
@@ -50,6 +48,8 @@ __all__ = [
     "gather_batches",
     "in_step",
     "mean_loss",
+    "on_one_rank",
+    "save_whole",
 ]
 
 _NEED_TORCH = {
