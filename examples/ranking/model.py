@@ -43,7 +43,7 @@ class Ranker(nn.Module):
 def area_under_curve(scores: torch.Tensor, labels: torch.Tensor) -> float:
     """Return how often a liked candidate has a higher score than one that was not; ties count half."""
     order = scores.argsort()
-    equal: Any = torch.unique(scores[order], return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+    equal: Any = torch.unique(scores[order], return_inverse=True, return_counts=True)
     _, place, counts = equal
     ends = counts.cumsum(0).double()
     ranks = (ends - (counts - 1) / 2)[place]  # the mean rank of equal scores

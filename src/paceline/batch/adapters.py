@@ -35,6 +35,9 @@ def as_batch(source: Any, *, num_real: int | None = None, pad_values: Mapping[st
     return Batch(named, batch_size=size, num_real=num_real, pad_values=pad_values)
 
 
+_NUMBERS = {float, int, bool}
+
+
 class UnknownDtypeError(InputError):
     """Lists that are all empty have no dtype of their own, and nothing else says which it is."""
 
@@ -88,9 +91,10 @@ class Collate:
             return self._empty.emptied(self.batch_size)
         columns = {name: self._column(name, values) for name, values in self._columns(samples).items()}
         pad_values = {name: value for name, value in self._pad_values.items() if name in columns}
+        if self._empty is not None:  # columns are right by construction, and settings have been checked
+            return Batch.unchecked(columns, len(samples), pad_values).pad_to(self.batch_size)
         batch = Batch(columns, batch_size=len(samples), pad_values=pad_values).pad_to(self.batch_size)
-        if self._empty is None:
-            self._empty = batch.emptied(self.batch_size)
+        self._empty = batch.emptied(self.batch_size)
         return batch
 
     def _columns(self, samples: Sequence[Any]) -> dict[str, list[Any]]:
@@ -107,9 +111,12 @@ class Collate:
             if len(names) > 1:
                 raise InputError(f"samples must be tuples of {len(names)} fields, got {type(first).__name__}")
             return {names[0]: list(samples)}
-        if any(row is None or row.keys() != rows[0].keys() for row in rows):
-            raise InputError(f"samples must all have the fields {', '.join(map(str, rows[0]))}")
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        try:
+            if set(map(len, rows)) == {len(rows[0])}:
+                return {name: [row[name] for row in rows] for name in rows[0]}
+        except (KeyError, TypeError):  # a sample without this field, or without any
+            pass
+        raise InputError(f"samples must all have the fields {', '.join(map(str, rows[0]))}")
 
     def _column(self, name: str, values: list[Any]) -> torch.Tensor | Jagged:
         if name in self._jagged:
@@ -120,15 +127,29 @@ class Collate:
 
 def _dense_column(name: str, values: list[Any]) -> torch.Tensor:
     kinds = set(map(type, values))
-    if kinds <= {float, int, bool}:
-        return torch.tensor(values)
+    if kinds <= _NUMBERS:
+        return _numbers(values)
     if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
         return torch.from_numpy(np.stack(values))
-    tensors = [_tensor(value) for value in values]
-    shapes = {tuple(tensor.shape) for tensor in tensors}
-    if len(shapes) > 1:
-        raise InputError(f"field {name!r} has samples of shapes {sorted(shapes)}: declare it as jagged, or pad it")
-    return torch.stack(tensors)
+    tensors = values if kinds == {torch.Tensor} else [_tensor(value) for value in values]
+    try:
+        return torch.stack(tensors)
+    except RuntimeError:
+        shapes = sorted({tuple(tensor.shape) for tensor in tensors})
+        if len(shapes) > 1:
+            wanted = "declare it as jagged, or pad it"
+            raise InputError(f"field {name!r} has samples of shapes {shapes}: {wanted}") from None
+        raise
+
+
+def _numbers(values: list[Any]) -> torch.Tensor:
+    """Return Python's numbers as `torch.tensor` does; by way of numpy that takes a third of the time."""
+    array = np.array(values)
+    if array.dtype.kind in "bi":
+        return torch.from_numpy(array)
+    if array.dtype.kind == "f" and torch.get_default_dtype() is torch.float32:
+        return torch.from_numpy(array.astype(np.float32))
+    return torch.tensor(values)
 
 
 def _jagged_column(name: str, values: list[Any], dtype: torch.dtype | None) -> Jagged:

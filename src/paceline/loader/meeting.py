@@ -21,7 +21,8 @@ class Header:
     """What one rank says of a step.
 
     Attributes:
-        facts: What must be the same on all ranks, by name, as a reader sees it.
+        facts: What must be the same on all ranks, by name, as a reader sees it. Those of a name with a star follow from
+            others: they are told only if nothing else differs.
         empty: Its batch without rows, or None if it has no sample and does not know the fields.
         problem: Why it has no batch.
     """
@@ -59,7 +60,8 @@ def check_facts(told: list[Mapping[str, Any]]) -> None:
             values = "; ".join(f"{value} on {name_ranks(members)}" for value, members in ranks.items())
             differing.append(f"{name}: {values}")
     if differing:
-        raise DisagreementError(f"ranks disagree on {' | '.join(differing)}")
+        first = [text for text in differing if not text.startswith("*")] or [text[1:] for text in differing]
+        raise DisagreementError(f"ranks disagree on {' | '.join(first)}")
 
 
 def raise_problem(problems: Any) -> None:

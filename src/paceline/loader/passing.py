@@ -192,7 +192,7 @@ class Pass:
 
     def _compared(self, loaded: Loaded, batch: Batch) -> Loaded:
         assert self._empty is not None
-        if batch.schema() == self._empty.schema():
+        if batch.has_fields_of(self._empty):
             return loaded
         now, then = set(map(str, batch.schema())), set(map(str, self._empty.schema()))
         text = f"{'; '.join(sorted(now - then))}, at the first step it was {'; '.join(sorted(then - now))}"
