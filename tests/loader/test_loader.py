@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -458,3 +459,54 @@ def test_rows_that_are_of_no_batch_are_refused_on_all_ranks() -> None:
     for outcome in run_ranks(gathering, 3, args=("nothing",), carrier="threads"):
         assert isinstance(outcome.error, InputError)
         assert "rank 1 cannot gather: 0 rows are neither the last batch" in str(outcome.error)
+
+
+# The alarm.
+
+
+def without_shared_memory(comm: Comm) -> Any:
+    """As on several hosts: the board is torch's store, or messages of MPI."""
+    from paceline.loader import alarm
+
+    alarm._make_file = lambda name, num_bytes: None
+    found = [loaded_until_error(comm, kind, False) for kind in ("corrupt later", "corrupt second")]
+    board = alarm.make_board(comm)
+    return type(board).__name__, found
+
+
+@pytest.mark.parametrize(("carrier", "board"), [("torch", "StoreBoard"), ("mpi", "MessageBoard")])
+def test_errors_reach_ranks_that_share_no_memory(carrier: str, board: str) -> None:
+    for name, found in values(run_ranks(without_shared_memory, 3, carrier=carrier, deadline=100)):
+        assert name == board
+        for (num_steps, error, text, _), kind in zip(found, ("corrupt later", "corrupt second"), strict=True):
+            assert (num_steps, error) == FAILURES[kind][:2]
+            assert FAILURES[kind][2] in text
+
+
+class Slow(Histories):
+    """Rank 1 needs its time for a sample that it cannot load."""
+
+    def __getitem__(self, sample: int) -> dict[str, Any]:
+        if sample in self._bad:
+            time.sleep(1.0)  # so that the other rank has gone on; what is tested holds also if it has not
+        return super().__getitem__(sample)
+
+
+def meeting_rarely(comm: Comm) -> int:
+    """A loop that meets in every eighth step only, as with gradient accumulation."""
+    num_steps = 0
+    with Loader(Slow(32, bad=(9,)), batch_size=1, shuffle=False, comm=comm, jagged=["words"]) as loader:
+        for _ in loader:
+            num_steps += 1
+            if num_steps % 8 == 0:
+                comm.barrier()
+    return num_steps
+
+
+def test_a_rank_that_waits_for_one_that_has_left_is_ended_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.loader.alarm._GRACE_SECONDS", 0.5)
+    waiting, failing = run_ranks(meeting_rarely, 2, carrier="threads", deadline=60)
+    assert isinstance(failing.error, LoadError)
+    assert "rank 1 could not load sample 9 at step 4 of epoch 0" in str(failing.error)
+    assert "rank 1 could not load sample 9 at step 4 of epoch 0" in str(waiting.error)
+    assert "has not come back to its loader since, and is ended" in str(waiting.error)

@@ -171,15 +171,15 @@ class Alarm:
     def __init__(self, comm: Comm) -> None:
         self._comm, self._board = comm, make_board(comm)
         self._turn = 0
-        self._apart: Comm | None = None
+        # torch makes a group by way of its store, whatever else goes on, and takes its time: so only when it is needed
+        self._apart: Comm | None = None if comm.carrier == "torch" else comm.duplicate()
         self._stop: threading.Event | None = None
         self._watching: threading.Thread | None = None
 
     @property
     def apart(self) -> Comm:
-        """The same ranks on a communicator of its own. All ranks ask for it at the same time, at first."""
-        if self._apart is None:
-            # torch makes no group of a part of the job without the others
+        """The same ranks on a communicator of its own. At first all ranks must ask for it."""
+        if self._apart is None:  # of a part of the job torch makes no group without the others
             self._apart = self._comm.duplicate() if self._comm.is_whole_job else self._comm
         return self._apart
 
