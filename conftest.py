@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -50,9 +51,32 @@ def _owner(path: Path) -> int | None:
         return None
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_job_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Look at the end of a module where jobs run ahead of their tests."""
+    if _runs_ahead(request):
+        with _nothing_left():
+            yield
+    else:
+        yield
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind() -> Iterator[None]:
+def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a thread or a shared-memory file."""
+    if _runs_ahead(request):
+        yield
+    else:
+        with _nothing_left():
+            yield
+
+
+def _runs_ahead(request: pytest.FixtureRequest) -> bool:
+    return hasattr(request.module, "ahead") if request.scope == "module" else "ahead" in request.fixturenames
+
+
+@contextmanager
+def _nothing_left() -> Iterator[None]:
     before = _left_over()
     yield
     deadline = time.monotonic() + _GRACE_SECONDS

@@ -228,7 +228,7 @@ class Loader(Closing):
     def _pass(self, plan: EpochPlan | None, epoch: int, num_steps: int, tally: Tally) -> Pass:
         if self.comm.world_size > 1 and self._alarm is None:
             self._alarm = Alarm(self.comm)
-        if self._cost is not None and self._balancer is None:
+        if self._cost is not None and self._balancer is None and self.comm.world_size > 1:
             self._balancer = Balancer(self.comm, _of_fields(self._cost))
             weakref.finalize(self, self._balancer.close, wait=False)
         return Pass(
