@@ -107,7 +107,7 @@ def test_an_error_on_one_rank_is_raised_on_all_at_the_same_step(tail: str) -> No
 
 def differing(comm: Comm, what: str) -> str:
     tail = "drop" if what == "tail" and comm.rank else "pad"
-    items = range(3 if what == "tail" else comm.rank)
+    items = range(3)
     with in_step(items, comm, tail=tail, empty=int if what == "tail" else None) as steps:
         try:
             list(steps)
@@ -181,6 +181,74 @@ def test_a_stream_goes_on_with_other_ranks_where_it_was(num_ranks: int) -> None:
     state = first[0][2]
     rest = values(run_ranks(stream, num_ranks, args=("pad", 0, state, None), carrier="threads"))
     assert sorted(number for got, *_ in [*first, *rest] for number in got) == every_sample()
+
+
+def test_a_stream_may_be_interrupted_again_and_again() -> None:
+    state, got = None, []
+    for num_ranks in (2, 2, 3, 2):
+        told = values(run_ranks(stream, num_ranks, args=("pad", 0, state, 2), carrier="threads"))
+        got += [number for rank_got, *_ in told for number in rank_got]
+        state = told[0][2]
+    told = values(run_ranks(stream, 2, args=("pad", 0, state, None), carrier="threads"))
+    got += [number for rank_got, *_ in told for number in rank_got]
+    assert sorted(got) == every_sample()
+    assert told[0][2]["epoch"] == 1  # the epoch has ended: the state leads to the next one
+    assert told[0][2]["read"] == {}
+
+
+def after_a_rest(comm: Comm, state: Any) -> list[list[int]]:
+    loader = StreamLoader(ShardStream(range(len(SIZES)), read_shard, seed=2), batch_size=2, tail="pad", comm=comm)
+    loader.load_state_dict(state)
+    with loader:
+        return [[number for batch in loader for number in batch.real("sample").tolist()] for _ in range(2)]  # type: ignore[union-attr]
+
+
+def test_after_the_rest_of_a_stream_the_next_pass_is_whole() -> None:
+    state = values(run_ranks(stream, 3, args=("pad", 0, None, 3), carrier="threads"))[0][2]
+    told = values(run_ranks(after_a_rest, 2, args=(state,), carrier="threads"))
+    assert 0 < sum(len(passes[0]) for passes in told) < len(every_sample())
+    assert sorted(number for passes in told for number in passes[1]) == every_sample()
+
+
+def unlike(comm: Comm, what: str) -> str:
+    shards = ShardStream(range(3 if what == "shards" and comm.rank else 4), read_other if what == "dtype" and comm.rank
+                         else read_shard, seed=comm.rank if what == "seed" else 0)  # fmt: skip
+    loader = StreamLoader(shards, batch_size=3 if what == "batch" and comm.rank else 2, comm=comm)
+    try:
+        list(loader)
+    except DisagreementError as error:
+        return str(error)
+    return ""
+
+
+def read_other(shard: int) -> Iterator[dict[str, float]]:
+    yield from ({"sample": float(number)} for number in range(4))
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("shards", "num_shards: 4 on rank 0; 3 on rank 1"),
+        ("seed", "seed: 0 on rank 0; 1 on rank 1"),
+        ("batch", "batch_size: 2 on rank 0; 3 on rank 1"),
+        ("dtype", "field 'sample': dense int64 [] on rank 0; dense float32 [] on rank 1"),
+    ],
+)
+def test_streams_that_differ_between_ranks_are_an_error_on_all(what: str, text: str) -> None:
+    told = set(values(run_ranks(unlike, 2, args=(what,), carrier="threads")))
+    assert len(told) == 1
+    assert text in told.pop()
+
+
+def test_a_collate_function_that_loses_a_sample_is_an_error() -> None:
+    def collate(samples: list[Any]) -> Any:
+        return {"sample": torch.tensor([sample["sample"] for sample in samples[1:]])}
+
+    loader = StreamLoader(ShardStream(range(4), read_shard), batch_size=3, collate=collate, comm=AloneComm())
+    with pytest.raises(LoadError, match="the collate function made 2 real rows of 3 samples"):
+        list(loader)
+    with pytest.raises(InputError, match="leave out persistent_workers"):
+        StreamLoader(ShardStream([1], read_shard), batch_size=3, comm=AloneComm(), persistent_workers=True)
 
 
 def test_states_of_some_ranks_only_are_refused() -> None:

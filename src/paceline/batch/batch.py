@@ -80,14 +80,15 @@ class Batch:
         """Make a batch of the same schema from fields of so many real rows. The fields are not checked."""
         return self._with(fields, num_rows, num_rows)
 
-    def emptied(self, num_rows: int) -> Batch:
-        """Return a batch of the same schema with so many rows, none of them real."""
+    def emptied(self, num_rows: int, device: torch.device | str | None = None) -> Batch:
+        """Return a batch of the same schema with so many rows, none of them real; on the same device, if none is given."""
         fields: dict[str, Field] = {}
         for name, field in self._fields.items():
             if isinstance(field, Jagged):
-                fields[name] = field.emptied(num_rows)
+                fields[name] = field.emptied(num_rows, device)
             else:
-                fields[name] = field.new_full((num_rows, *field.shape[1:]), self.pad_values.get(name, 0))
+                shape = (num_rows, *field.shape[1:])
+                fields[name] = field.new_full(shape, self.pad_values.get(name, 0), device=device)
         return self._with(fields, num_rows, 0)
 
     # What is in it.

@@ -46,6 +46,9 @@ class AloneComm:
         """Return another group of one."""
         return AloneComm()
 
+    def free(self) -> None:
+        """There is nothing to let go of."""
+
     def abort(self, reason: str) -> None:
         """End this process."""
         sys.exit(f"paceline: aborted: {reason}")

@@ -75,5 +75,8 @@ class Comm(Protocol):
     def duplicate(self) -> Comm:
         """Return a group of the same ranks whose calls cannot be mixed up with this one's."""
 
+    def free(self) -> None:
+        """Let go of a duplicate, which is of no more use then. All ranks call it, when nothing is under way."""
+
     def abort(self, reason: str) -> None:
         """End the whole job: no rank is left waiting for this one."""

@@ -89,6 +89,11 @@ class MpiComm:
         """Return a duplicated communicator."""
         return MpiComm(self._mpi.Dup())
 
+    def free(self) -> None:
+        """Free the communicator, if MPI still runs."""
+        if not MPI.Is_finalized() and self._mpi != MPI.COMM_WORLD:
+            self._mpi.Free()
+
     def abort(self, reason: str) -> None:
         """End all ranks of the job."""
         print(f"paceline: rank {self.rank} aborted: {reason}", file=sys.stderr, flush=True)

@@ -142,6 +142,9 @@ class ThreadsComm:
         self._exchange("duplicate", None)
         return ThreadsComm(self._meeting.child(turn), self._rank)
 
+    def free(self) -> None:
+        """There is nothing to let go of."""
+
     def abort(self, reason: str) -> None:
         """Make every wait of the group fail with the reason."""
         self._meeting.abort(f"rank {self._rank} aborted: {reason}")

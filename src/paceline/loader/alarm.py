@@ -14,18 +14,21 @@ import struct
 import tempfile
 import threading
 import time
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from paceline.comm import Comm
+from paceline.comm import Comm, CommError
+from paceline.errors import InputError
 from paceline.loader.objects import gather_objects
 from paceline.loader.problem import Problem
 
 _SLOT_BYTES = 8192
-_TRACE_BYTES = 4096
+_HEAD = struct.Struct("<II")  # length and checksum of a message
+_TEXT_BYTES, _TRACE_BYTES = 2048, 4096
 _POLL_SECONDS = 0.5
-_GRACE_SECONDS = 10.0  # for a rank to come to its loader after another has left the loop
+_TRIES = 100  # to read a message that is being written
 
 
 class Board(Protocol):
@@ -56,7 +59,9 @@ class MemoryBoard:
     def post(self, message: bytes) -> None:
         """Show this rank's message."""
         begin = self._world_size + self._rank * _SLOT_BYTES
-        content = struct.pack("<I", len(message)) + message
+        content = _HEAD.pack(len(message), zlib.crc32(message)) + message
+        if len(content) > _SLOT_BYTES:
+            raise InputError(f"a message of {len(content)} bytes is too long for the board")
         self._map[begin : begin + len(content)] = content
         self._map[self._rank : self._rank + 1] = b"\1"  # last: who sees it finds the message
 
@@ -69,8 +74,13 @@ class MemoryBoard:
 
     def _message(self, rank: int) -> bytes:
         begin = self._world_size + rank * _SLOT_BYTES
-        (length,) = struct.unpack_from("<I", self._map, begin)
-        return self._map[begin + 4 : begin + 4 + length]
+        for _ in range(_TRIES):
+            length, checksum = _HEAD.unpack_from(self._map, begin)
+            message = self._map[begin + _HEAD.size : begin + _HEAD.size + length]
+            if zlib.crc32(message) == checksum:
+                return message
+            time.sleep(0.001)  # another one is being written in its place
+        raise CommError(f"the message of rank {rank} on the board cannot be read")
 
     def close(self) -> None:
         """Let go of the memory."""
@@ -111,6 +121,7 @@ class MessageBoard:
         self._mpi, self._any = comm.duplicate().communicator, MPI.ANY_SOURCE
         self._sent: list[Any] = []
         self._came: dict[int, bytes] = {}
+        self._lock = threading.Lock()  # between seeing a message and taking it nobody else may take it
 
     def post(self, message: bytes) -> None:
         """Send this rank's message to all."""
@@ -120,11 +131,12 @@ class MessageBoard:
 
     def read(self) -> list[bytes]:
         """Return the messages that have come."""
-        while self._mpi.iprobe(self._any):
-            for rank in range(self._mpi.Get_size()):
-                if self._mpi.iprobe(rank):
-                    self._came[rank] = self._mpi.recv(source=rank)
-        return list(self._came.values())
+        with self._lock:
+            while self._mpi.iprobe(self._any):
+                for rank in range(self._mpi.Get_size()):
+                    if self._mpi.iprobe(rank):
+                        self._came[rank] = self._mpi.recv(source=rank)
+            return list(self._came.values())
 
     def close(self) -> None:
         """The messages are small and have left; the communicator stays, since freeing it would be a collective."""
@@ -166,15 +178,18 @@ def _make_file(name: str, num_bytes: int) -> Path | None:
 
 
 class Alarm:
-    """The alarm of one loader: who announces what, and who has left the loop."""
+    """The alarm of one loader.
 
-    def __init__(self, comm: Comm) -> None:
-        self._comm, self._board = comm, make_board(comm)
-        self._turn = 0
+    Args:
+        comm: The ranks. All make it at the same time.
+        grace: Seconds that a rank has to come back to its loader after another has left the loop.
+    """
+
+    def __init__(self, comm: Comm, grace: float) -> None:
+        self._comm, self._grace, self._board = comm, grace, make_board(comm)
+        self._num_turns = 0
         # torch makes a group by way of its store, whatever else goes on, and takes its time: so only when it is needed
         self._apart: Comm | None = None if comm.carrier == "torch" else comm.duplicate()
-        self._stop: threading.Event | None = None
-        self._watching: threading.Thread | None = None
 
     @property
     def apart(self) -> Comm:
@@ -183,56 +198,70 @@ class Alarm:
             self._apart = self._comm.duplicate() if self._comm.is_whole_job else self._comm
         return self._apart
 
-    def begin(self) -> None:
-        """Begin a pass: what was said before counts no more."""
-        self._turn += 1
+    def begin(self) -> Turn:
+        """Begin a pass: what was said in others does not count."""
+        self._num_turns += 1
         # some MPIs take calls from one thread only
-        if isinstance(self._board, MessageBoard) and not self._comm.is_thread_safe:
-            return
+        is_watched = not isinstance(self._board, MessageBoard) or self._comm.is_thread_safe
+        return Turn(self._num_turns, self._board, self._comm, self._grace if is_watched else None)
+
+    def close(self) -> None:
+        """Let go of what it has. All ranks call it, after their passes."""
+        if self._apart is not None and self._apart is not self._comm:
+            self._apart.free()
+            self._apart = None
+        self._board.close()
+
+
+class Turn:
+    """The alarm of one pass: who announces what, and who has left the loop."""
+
+    def __init__(self, number: int, board: Board, comm: Comm, grace: float | None) -> None:
+        self._number, self._board = number, board
         self._stop = threading.Event()
-        self._watching = threading.Thread(
-            target=_watch, args=(self._board, self._turn, self._comm, self._stop), name="paceline-alarm", daemon=True
-        )
-        self._watching.start()
+        self._watching: threading.Thread | None = None
+        if grace is not None:
+            given = (board, number, comm, grace, self._stop)
+            self._watching = threading.Thread(target=_watch, args=given, name="paceline-alarm", daemon=True)
+            self._watching.start()
 
     def end(self) -> None:
         """End the pass."""
-        if self._stop is not None and self._watching is not None:
-            self._stop.set()
+        self._stop.set()
+        if self._watching is not None:
             self._watching.join()
 
     def announce(self, problem: Problem, *, has_left: bool = False) -> None:
         """Tell all ranks that this one cannot make the step of the problem; later, that it has left the loop."""
-        short = problem.trace[-_TRACE_BYTES:]
-        said = (self._turn, has_left, {**_fields(problem), "trace": short, "text": problem.text[: _TRACE_BYTES // 2]})
-        self._board.post(pickle.dumps(said))
+        fields = {name: getattr(problem, name) for name in ("sample", "rank", "epoch", "step")}
+        fields["text"] = problem.text.encode()[:_TEXT_BYTES].decode(errors="ignore")
+        fields["trace"] = problem.trace.encode()[-_TRACE_BYTES:].decode(errors="ignore")
+        self._board.post(pickle.dumps((self._number, has_left, fields)))
 
     def heard(self, step: int) -> Problem | None:
         """Return the problem because of which all ranks stop at this step, if there is one."""
         messages = self._board.read()
         if not messages:
             return None
-        problems = [problem for turn, _, problem in map(_read, messages) if turn == self._turn and problem.step <= step]
-        return min(problems, key=lambda problem: (problem.step, problem.rank), default=None)
+        told = [problem for number, _, problem in map(_read, messages) if number == self._number]
+        stops = [problem for problem in told if problem.step <= step]
+        return min(stops, key=lambda problem: (problem.step, problem.rank), default=None)
 
 
-def _watch(board: Board, turn: int, comm: Comm, stop: threading.Event) -> None:
-    """End this rank if another has left the loop and this one does not come: it waits in a collective for ever."""
+def _watch(board: Board, number: int, comm: Comm, grace: float, stop: threading.Event) -> None:
+    """End this rank if another has left the loop and this one does not come: it may wait in a collective for ever."""
     left_at: float | None = None
     while not stop.wait(_POLL_SECONDS):
-        left = [problem for number, has_left, problem in map(_read, board.read()) if number == turn and has_left]
+        left = [problem for turn, has_left, problem in map(_read, board.read()) if turn == number and has_left]
         if not left:
             continue
         left_at = left_at or time.monotonic()
-        if time.monotonic() - left_at > _GRACE_SECONDS and all(problem.rank != comm.rank for problem in left):
-            comm.abort(f"{left[0]}; this rank has not come back to its loader since, and is ended")
+        if time.monotonic() - left_at > grace and all(problem.rank != comm.rank for problem in left):
+            reason = f"this rank has not come back to its loader within {grace:.0f} s, and is ended"
+            comm.abort(f"{left[0]}; {reason}")
             return
 
 
 def _read(message: bytes) -> tuple[int, bool, Problem]:
-    turn, has_left, fields = pickle.loads(message)
-    return turn, has_left, Problem(**fields)
-
-
-def _fields(problem: Problem) -> dict[str, Any]:
-    return {name: getattr(problem, name) for name in ("sample", "rank", "epoch", "step")}
+    number, has_left, fields = pickle.loads(message)
+    return number, has_left, Problem(**fields)

@@ -153,6 +153,7 @@ class Balancer(Closing):
         self._background = Background("paceline-balance") if comm.is_thread_safe else None
         self._stream: Any = None
         self._broken: BaseException | None = None
+        self._is_closed = False
 
     def start(self, batch: Batch, *, problem: str = "") -> Balancing:
         """Begin to balance a batch; returns at once. Costs are asked for here, in the caller's thread.
@@ -202,10 +203,15 @@ class Balancer(Closing):
 
     def close(self, *, wait: bool = True) -> None:
         """End the thread, after what is under way; or leave it, where peers may never come."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         if self._background is not None:
             self._background.close(wait=wait)
-        if self._warming is not None and wait:
-            self._warming.join()
+        if wait:
+            if self._warming is not None:
+                self._warming.join()
+            self._comm.free()
 
     def _balance(self, batch: Batch, costs: RowCosts, ready: Any) -> _Done:
         if self._broken is not None:

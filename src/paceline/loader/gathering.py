@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,40 +14,55 @@ from paceline.comm import Comm
 from paceline.errors import InputError
 from paceline.loader.meeting import check_facts
 from paceline.loader.objects import gather_objects
+from paceline.loader.passing import Handed
 from paceline.plan.order import Ids
 
 Rows = torch.Tensor | list[Any]
 
 
-def gather_rows(comm: Comm, values: Any, ids: Sequence[Ids], num_rows: int, device: torch.device | None) -> Any:
+def gather_rows(comm: Comm, values: Any, handed: Handed, device: torch.device | None) -> Any:
     """Return the values of all ranks' samples; see `Loader.gather_real`. If one rank cannot, all raise.
 
     Args:
         comm: The ranks.
         values: Rows of this rank.
-        ids: The samples of its last batch, and of all of its batches.
-        num_rows: Rows of its last batch, with padding.
+        handed: What its loop has got.
         device: By way of which device ranks tell each other.
     """
-    problem, kinds, known, named = "", dict[str, str](), np.empty(0, np.int64), dict[str, Any]()
+    said = _Said()
     try:
-        named = {name: _rows(part) for name, part in _named(values).items()}
-        of, known = _ids_for({len(part) for part in named.values()}, ids, num_rows)
-        kinds = {f"values {name!r}": _kind(part) for name, part in named.items()}
-        kinds |= {"what the rows are of": of} if of else {}
-    except InputError as error:
-        problem = str(error)
-    said = (problem, kinds, known, {name: _sent(part, known.size) for name, part in named.items()})
-    told = gather_objects(comm, said, device or "cpu")
-    for rank, (text, *_) in enumerate(told):
-        if text:
-            raise InputError(f"rank {rank} cannot gather: {text}")
-    known_by_some = {name: value for _, kinds, *_ in told for name, value in kinds.items()}
-    check_facts([known_by_some | kinds for _, kinds, *_ in told])
-    all_ids = np.concatenate([their_ids for _, _, their_ids, _ in told])
+        named = {str(name): _rows(part) for name, part in _named(values).items()}
+        said.of, said.ids = _ids_for({len(part) for part in named.values()}, handed, comm.rank)
+        said.kinds = {f"values {name!r}": _kind(part) for name, part in named.items()}
+        said.content = pickle.dumps({name: _sent(part, said.ids.size) for name, part in named.items()}, protocol=5)
+    except Exception as error:
+        said.problem = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    told: list[_Said] = gather_objects(comm, said, device or "cpu")
+    for rank, rank_said in enumerate(told):
+        if rank_said.problem:
+            raise InputError(f"rank {rank} cannot gather: {rank_said.problem}")
+    check_facts([rank_said.kinds for rank_said in told])
+    # where the last batch is all there is, whatever others say fits
+    of = next((rank_said.of for rank_said in told if rank_said.of), "")
+    check_facts([{"what the rows are of": rank_said.of or of} for rank_said in told])
+    all_ids = np.concatenate([rank_said.ids for rank_said in told])
     _, first = np.unique(all_ids, return_index=True)  # sorted by sample; a repeated one counts once
-    gathered = {name: _ordered([parts[name] for *_, parts in told], first, values_of(values, name)) for name in named}
+    parts = [pickle.loads(rank_said.content) for rank_said in told]
+    gathered = {
+        name: _ordered([part[str(name)] for part in parts], first, values_of(values, name)) for name in _named(values)
+    }
     return gathered if isinstance(values, Mapping) else gathered[""]
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a rank brings."""
+
+    problem: str = ""
+    of: str = ""
+    kinds: dict[str, str] = field(default_factory=dict)
+    ids: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+    content: bytes = b""
 
 
 def values_of(values: Any, name: str) -> Any:
@@ -71,29 +88,32 @@ def _kind(part: Rows) -> str:
     return "tensor" if isinstance(part, torch.Tensor) else "list"
 
 
-def _ids_for(sizes: set[int], ids: Sequence[Ids], num_rows: int) -> tuple[str, Ids]:
-    """Say which samples so many rows are of: those of the last batch, or of all batches; "" if that is the same."""
-    last, everything = ids
+def _ids_for(sizes: set[int], handed: Handed, rank: int) -> tuple[str, Ids]:
+    """Say which samples so many rows are of: in the loop of the last batch, or else of all batches.
+
+    The text is empty where that is the same.
+    """
     if len(sizes) != 1:
         raise InputError(f"values must have the same number of rows each, got {sorted(sizes)}")
-    size = sizes.pop()
-    is_last, is_everything = size in (last.size, num_rows), size == everything.size
-    if is_last and is_everything and size == last.size:  # what came before had no rows
-        return "", last
-    if is_last and is_everything:
-        raise InputError(f"{size} rows may be of one batch or of all: leave out the padding (values[: batch.num_real])")
-    if is_last or is_everything:
-        return ("the last batch", last) if is_last else ("all batches", everything)
+    size, last = sizes.pop(), handed.last
+    is_last = size in (last.size, handed.num_rows)
+    if is_last and not handed.has_ended and handed.num_steps > 1:
+        return "the last batch", last
+    everything = handed.ids_of(rank)
+    if size == everything.size:
+        return "all batches" if everything.size > last.size else "", everything
+    if is_last:
+        return "the last batch", last
     raise InputError(
-        f"{size} rows are neither the last batch ({last.size}, with padding {num_rows}) nor all batches of this pass "
-        f"({everything.size} real rows)"
+        f"{size} rows are neither the last batch ({last.size}, with padding {handed.num_rows}) nor all batches of this "
+        f"pass ({everything.size} real rows)"
     )
 
 
 def _sent(part: Rows, num_rows: int) -> Any:
-    """Return the real rows in a form that travels."""
+    """Return the real rows in a form that travels: without what else is in their memory."""
     real = part[:num_rows]
-    return real.cpu() if isinstance(real, torch.Tensor) else real
+    return real.cpu().clone() if isinstance(real, torch.Tensor) else real
 
 
 def _ordered(parts: list[Rows], order: Ids, given: Any) -> Any:

@@ -10,6 +10,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sized
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -54,19 +55,23 @@ class Loader(Closing):
         seed: Chooses the family of orders; the same on every rank.
         cost: What the rows of a batch cost: then rows move between ranks so that all have the same work.
         costs: What each sample costs, where that is known before it is loaded: then no row has to move.
-        plan: A plan that is already there, by length or of several datasets, instead of the four above.
+        plan: A plan that is already there, by length or of several datasets. It takes the place of `batch_size`,
+            `tail`, `shuffle`, `seed` and `costs`.
         num_workers: Processes that load ahead; 0 loads in this process.
         comm: The ranks; found by `connect` if not given.
         jagged: Names of the fields that hold lists of different lengths.
         fields: Names for the fields of samples that are tuples; otherwise they are "0", "1" and so on.
         pad_values: What padding rows of a dense field hold, where it is not 0.
+        example: A sample whose lists have values, where most have none: it tells their dtype.
         collate: Makes a batch, or a dict or dataclass of fields, of a list of samples; instead of the three above.
         on_error: `raise`: a sample that cannot be loaded ends the pass on all ranks. `skip`: its row becomes padding.
         check: `first`: ranks compare at the first step of a pass. `every`: at each step.
-        reseed: Whether random numbers drawn while loading depend on seed, rank, epoch and step alone. If not given,
+        reseed: Whether random numbers drawn while loading depend on seed, rank, epoch and samples alone. If not given,
             they do in workers; in this process that takes a quarter of a millisecond per batch.
         device: Where batches are put.
         progress: Whether the first rank shows a bar and a summary; on a terminal, if not given.
+        grace: Seconds that a rank has to come back for its next batch after another has left the loop because of an
+            error. Then it is ended: it waits for the other in a collective, or computes for longer than that.
         pin_memory: As DataLoader's, like what follows.
         prefetch_factor: Batches that each worker loads ahead.
         persistent_workers: Whether workers stay from one epoch to the next.
@@ -93,12 +98,14 @@ class Loader(Closing):
         jagged: Collection[str] = (),
         fields: Collection[str] = (),
         pad_values: Mapping[str, float] | None = None,
+        example: Any = None,
         collate: Callable[[list[Any]], Any] | None = None,
         on_error: OnError | str = OnError.RAISE,
         check: Check | str = Check.FIRST,
         reseed: bool | None = None,
         device: torch.device | str | None = None,
         progress: bool | None = None,
+        grace: float = 60.0,
         pin_memory: bool = False,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -112,6 +119,7 @@ class Loader(Closing):
         self.sampler = self._sampler_of(plan, batch_size, tail, shuffle, seed, costs)
         self._cost, self._check = cost, choice(Check, "check", check)
         self._on_error: OnError = choice(OnError, "on_error", on_error)
+        self._grace = grace
         self._progress, self._pin_memory = progress, pin_memory and num_workers == 0
         self._device = None if device is None else torch.device(device)
         if collate is not None and (jagged or fields or pad_values):
@@ -119,7 +127,8 @@ class Loader(Closing):
         does_reseed = self.num_workers > 0 if reseed is None else reseed
         self._source = Source(
             dataset,
-            collate or Collate(self.sampler.batch_size, jagged=jagged, fields=fields, pad_values=pad_values),
+            collate
+            or Collate(self.sampler.batch_size, jagged=jagged, fields=fields, pad_values=pad_values, example=example),
             on_error=self._on_error,
             place=f"{self.sampler.plan.seed} {self.comm.rank}" if does_reseed else None,
         )
@@ -134,6 +143,7 @@ class Loader(Closing):
         self._workers = self._new_workers() if self.num_workers else None
         self._alarm: Alarm | None = None
         self._balancer: Balancer | None = None
+        self._num_going = 0  # passes
         self._handed: Handed | None = None  # of the pass that goes on, or of the last one
         self.summary: EpochSummary | None = None  # of the last pass that has come to its end
 
@@ -154,6 +164,8 @@ class Loader(Closing):
         if plan is not None:
             if batch_size is not None or costs is not None:
                 raise InputError("a plan has its batch_size and its costs already: give those, or the plan")
+            if plan.world_size != world_size:
+                raise InputError(f"the plan is for {plan.world_size} ranks, but there are {world_size}")
             if plan.num_ids > len(self.dataset):
                 raise InputError(f"the plan is of {plan.num_ids} samples, but the dataset has {len(self.dataset)}")
             return PlanSampler.of(plan, rank=rank)
@@ -183,8 +195,10 @@ class Loader(Closing):
         return self.sampler.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch."""
+        """Choose the epoch. A pass that goes on is not changed by it, but states are of the new epoch."""
         self.sampler.set_epoch(epoch)
+        if self._handed is not None and self._handed.epoch != epoch:
+            self._handed = None
 
     def __len__(self) -> int:
         """Steps of the pass that goes on, or of the next one: the same on every rank."""
@@ -206,13 +220,15 @@ class Loader(Closing):
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin a pass. Nothing is done before the first batch is asked for; then all ranks must ask."""
+        if self._num_going and self._worker_settings["persistent_workers"]:
+            raise InputError("workers that stay can serve one pass at a time: end the one that goes on first")
         tally, began = Tally(), time.perf_counter()
         plan, epoch = self.sampler.begin()
         num_steps = 0 if plan is None else plan.num_steps
         going = self._pass(plan, epoch, num_steps, tally)
         self._handed = handed = Handed(keeps_ids=self._cost is not None, plan=plan, epoch=epoch, going=going)
         is_shown = is_wanted(self._progress, self.comm.rank)
-        with Progress(f"epoch {epoch}", num_steps, is_shown=is_shown) as progress:
+        with self._counted(), Progress(f"epoch {epoch}", num_steps, is_shown=is_shown) as progress:
             asked = began
             for batch, ids in going.over(self._loaded()):
                 handed.note(batch, ids)
@@ -227,21 +243,33 @@ class Loader(Closing):
 
     def _pass(self, plan: EpochPlan | None, epoch: int, num_steps: int, tally: Tally) -> Pass:
         if self.comm.world_size > 1 and self._alarm is None:
-            self._alarm = Alarm(self.comm)
-        if self._cost is not None and self._balancer is None and self.comm.world_size > 1:
-            self._balancer = Balancer(self.comm, _of_fields(self._cost))
-            weakref.finalize(self, self._balancer.close, wait=False)
+            self._alarm = Alarm(self.comm, self._grace)
         return Pass(
             comm=self.comm,
             check=self._check,
             facts=self._facts(plan, epoch, num_steps),
             alarm=self._alarm,
-            balancer=self._balancer,
+            balancer=None if self._cost is None or self.comm.world_size == 1 else self._made_balancer,
             tally=tally,
             epoch=epoch,
             num_steps=num_steps,
             device=self._device,
         )
+
+    def _made_balancer(self) -> Balancer:
+        if self._balancer is None:
+            assert self._cost is not None
+            self._balancer = Balancer(self.comm, _of_fields(self._cost))
+            weakref.finalize(self, self._balancer.close, wait=False)
+        return self._balancer
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._num_going += 1
+        try:
+            yield
+        finally:
+            self._num_going -= 1
 
     def _facts(self, plan: EpochPlan | None, epoch: int, num_steps: int) -> dict[str, str]:
         whole = self.sampler.plan
@@ -289,14 +317,20 @@ class Loader(Closing):
         """
         if self._handed is None:
             raise InputError("there is nothing to gather before the first batch")
-        handed = self._handed
-        ids = [handed.last, handed.ids_of(self.comm.rank)]
-        return gather_rows(self.comm, values, ids, handed.num_rows, self._device)
+        return gather_rows(self.comm, values, self._handed, self._device)
 
     def close(self, *, wait: bool = True) -> None:
-        """End what runs in the background: the balancer, and workers that have stayed."""
+        """End what runs in the background: the balancer, the alarm, and workers that have stayed.
+
+        Args:
+            wait: Whether all ranks close: then communicators are freed as well. Otherwise they are left.
+        """
         if self._balancer is not None:
             self._balancer.close(wait=wait)
+            self._balancer = None
+        if self._alarm is not None and wait:
+            self._alarm.close()
+        self._alarm = None
         self._workers = None if self._workers is None else self._new_workers()
 
 

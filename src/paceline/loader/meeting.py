@@ -23,7 +23,7 @@ class Header:
     Attributes:
         facts: What must be the same on all ranks, by name, as a reader sees it. Those of a name with a star follow from
             others: they are told only if nothing else differs.
-        empty: Its batch without rows, or None if it has no sample and does not know the fields.
+        empty: A row of padding with the fields of its batch, or None if it has no sample and does not know them.
         problem: Why it has no batch.
     """
 
@@ -33,7 +33,7 @@ class Header:
 
 
 def meet(comm: Comm, mine: Header, device: torch.device) -> Batch | None:
-    """Compare what ranks say; return a batch of padding with the fields on which all agree, if any rank knows them.
+    """Compare what ranks say; return a row of padding with the fields on which all agree, if any rank knows them.
 
     Raises:
         LoadError: On all ranks, if one has a problem.
@@ -45,7 +45,7 @@ def meet(comm: Comm, mine: Header, device: torch.device) -> Batch | None:
     empties = [header.empty for header in told]
     known = next((empty for empty in empties if empty is not None), None)
     if known is not None:
-        check_facts([_fields(known if empty is None else empty) for empty in empties])
+        check_facts([fields_of(known if empty is None else empty) for empty in empties])
     return known
 
 
@@ -71,6 +71,7 @@ def raise_problem(problems: Any) -> None:
         raise LoadError(first)
 
 
-def _fields(batch: Batch) -> dict[str, str]:
+def fields_of(batch: Batch) -> dict[str, str]:
+    """Return the fields of a batch as facts."""
     kinds = {f"field {field.name!r}": str(field).removeprefix(f"{field.name}: ") for field in batch.schema()}
-    return {"batch_size": str(batch.batch_size), **kinds, "padding values": str(dict(batch.padding()))}
+    return {**kinds, "padding values": str(dict(batch.padding()))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from paceline.batch import Batch
 from paceline.comm import Comm, CommError
 from paceline.errors import InputError
 from paceline.loader.agreement import DisagreementError
-from paceline.loader.alarm import Alarm
+from paceline.loader.alarm import Alarm, Turn
 from paceline.loader.balancer import Balancer, Balancing
 from paceline.loader.meeting import Header, meet, raise_problem
 from paceline.loader.objects import gather_objects
@@ -44,7 +44,8 @@ class Pass:
         check: When ranks compare.
         facts: What must be the same on all ranks, as a reader sees it.
         alarm: Tells others of a problem; None if this rank is alone.
-        balancer: Evens out work; None if there is no cost function.
+        balancer: Makes what evens out work, or gives it again; None if there is no cost function. It is asked once
+            ranks have met: if only some of them had a cost function, they would part here.
         tally: What is noted for the summary.
         epoch: The epoch.
         num_steps: Steps of the pass, as this rank sees them.
@@ -55,12 +56,11 @@ class Pass:
     check: Check
     facts: Mapping[str, str]
     alarm: Alarm | None
-    balancer: Balancer | None
+    balancer: Callable[[], Balancer] | None
     tally: Tally
     epoch: int
     num_steps: int
     device: torch.device | None
-    skipped: set[int] = field(default_factory=set)
     told: list[Tally] = field(default_factory=list)  # what all ranks have noted, once the pass has ended
     _heard: Problem | None = None  # because of which this rank has left the loop
     _empty: Batch | None = None  # the fields on which ranks agree, without rows
@@ -70,24 +70,26 @@ class Pass:
         if self.alarm is None:
             yield from self._alone(source)
             return
-        self.alarm.begin()
+        turn = self.alarm.begin()
         try:
             first = self._receive(source, 0) if self.num_steps else None
             self._meet(first)
+            balancer = None if self.balancer is None else self.balancer()
             if first is not None:
-                going = self._in_turn(first, source) if self.balancer is None else self._balanced(first, source)
-                yield from going
-            self.told = self._part(self.alarm)
+                yield from (
+                    self._in_turn(first, source, turn) if balancer is None else self._balanced(first, source, balancer)
+                )
+            self.told = self._part(self.alarm, turn)
         finally:
-            self.alarm.end()
+            turn.end()
 
-    def _part(self, alarm: Alarm) -> list[Tally]:
+    def _part(self, alarm: Alarm, turn: Turn) -> list[Tally]:
         """Meet at the end of the pass, wherever that is: ranks may have heard of a problem at different steps.
 
         It has a communicator of its own: somebody may wait in a collective of the job, until its alarm ends it.
         """
         if self._heard is not None and self._heard.rank == self.comm.rank:
-            alarm.announce(self._heard, has_left=True)
+            turn.announce(self._heard, has_left=True)
         try:
             told = gather_objects(alarm.apart, (self.tally, self._heard), self._carried_by)
         except CommError as error:
@@ -108,19 +110,18 @@ class Pass:
             yield loaded.batch, np.array(loaded.ids, np.int64)
         self.told = [self.tally]
 
-    def _in_turn(self, first: Loaded, source: Iterator[Loaded]) -> Iterator[tuple[Batch, Ids]]:
+    def _in_turn(self, first: Loaded, source: Iterator[Loaded], turn: Turn) -> Iterator[tuple[Batch, Ids]]:
         """Yield batches as they are. Each is looked at one step ahead, so that others hear of a problem in time."""
-        assert self.alarm is not None
         loaded, ahead = self._filled(first), None
         for step in range(self.num_steps):
             if step > 0:
-                self._heard = self.alarm.heard(step)
+                self._heard = turn.heard(step)
                 if self._heard is not None:
                     return
                 loaded = ahead or self._receive(source, step)
                 ahead = self._receive(source, step + 1) if step + 1 < self.num_steps else None
                 if ahead is not None and ahead.problem is not None:
-                    self.alarm.announce(ahead.problem)
+                    turn.announce(ahead.problem)
                 if self.check is Check.EVERY:
                     self._empty = meet(self.comm, _header(loaded, {}), self._carried_by)
                 elif step == 1:  # nobody has looked ahead at this one
@@ -128,15 +129,14 @@ class Pass:
             assert loaded.batch is not None  # problems were raised, on all ranks
             yield loaded.batch, np.array(loaded.ids, np.int64)
 
-    def _balanced(self, first: Loaded, source: Iterator[Loaded]) -> Iterator[tuple[Batch, Ids]]:
+    def _balanced(self, first: Loaded, source: Iterator[Loaded], balancer: Balancer) -> Iterator[tuple[Batch, Ids]]:
         """Yield batches after rows have moved; while one is used, the next is balanced. Problems travel with costs."""
-        assert self.balancer is not None
         pending: deque[tuple[Balancing, Problem | None]] = deque()
         begun = 0
         for step in range(self.num_steps):
             while begun < min(self.num_steps, step + 1 + _AHEAD):
                 loaded = self._receive(source, begun) if begun else self._filled(first)
-                pending.append((self._start(loaded), loaded.problem))
+                pending.append((self._start(loaded, balancer), loaded.problem))
                 begun += 1
             balancing, problem = pending.popleft()
             try:
@@ -149,21 +149,21 @@ class Pass:
             assert isinstance(ids, torch.Tensor)
             yield batch.without(IDS), ids[: batch.num_real].cpu().numpy()
 
-    def _start(self, loaded: Loaded) -> Balancing:
-        assert self.balancer is not None
-        assert self._empty is not None
-        batch = loaded.batch if loaded.batch is not None else self._empty.emptied(loaded.num_rows)
+    def _start(self, loaded: Loaded, balancer: Balancer) -> Balancing:
+        batch = loaded.batch if loaded.batch is not None else self._filled(replace(loaded, problem=None)).batch
+        assert batch is not None  # ranks have met, so the fields are known
         ids = torch.zeros(batch.batch_size, dtype=torch.int64)
         ids[: batch.num_real] = torch.tensor(loaded.ids, dtype=torch.int64)
         problem = "" if loaded.problem is None else str(loaded.problem)
-        return self.balancer.start(batch.with_field(IDS, ids.to(batch.device)), problem=problem)
+        return balancer.start(batch.with_field(IDS, ids.to(batch.device)), problem=problem)
 
     def _meet(self, first: Loaded | None) -> None:
         """Compare what ranks have at the first step, before any of them goes on."""
         header = Header(facts=self.facts) if first is None else _header(first, self.facts)
         self._empty = meet(self.comm, header, self._carried_by)
         if first is not None and self._empty is None:
-            raise InputError("no sample of the first step could be loaded, on any rank: the fields are not known")
+            reasons = "; ".join(f"sample {sample}: {text}" for sample, text in self.tally.skipped[:3])
+            raise InputError(f"no sample of the first step could be loaded, on any rank: {reasons or 'others say why'}")
 
     def _receive(self, source: Iterator[Loaded], step: int) -> Loaded:
         """Take the next batch. What goes wrong with it is noted in it, with its place."""
@@ -175,7 +175,6 @@ class Pass:
             loaded = Loaded(batch=None, ids=[], num_rows=1, problem=Problem.of(error))
         if loaded.skipped:
             self.tally.note_skipped(loaded.skipped)
-            self.skipped.update(sample for sample, _ in loaded.skipped)
         loaded = self._filled(loaded)
         if loaded.batch is not None and self._empty is not None and self.check is Check.FIRST:
             loaded = self._compared(loaded, loaded.batch)
@@ -188,7 +187,7 @@ class Pass:
         """Give a step without a sample a batch of padding, once the fields are known."""
         if loaded.batch is not None or loaded.problem is not None or self._empty is None:
             return loaded
-        return replace(loaded, batch=self._empty.emptied(loaded.num_rows))
+        return replace(loaded, batch=self._empty.emptied(loaded.num_rows, self.device))
 
     def _compared(self, loaded: Loaded, batch: Batch) -> Loaded:
         assert self._empty is not None
@@ -231,14 +230,19 @@ class Handed:
         if self.keeps_ids:
             self.kept.append(ids)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the pass has come to its end."""
+        return bool(self.going.told)
+
     def ids_of(self, rank: int) -> Ids:
         """Return the samples of all real rows that a rank's loop has got, in their order."""
         if self.keeps_ids or self.plan is None:
             return np.concatenate([np.empty(0, np.int64), *self.kept])
         ids = self.plan.rows(rank, self.epoch, 0, self.num_steps).reshape(-1)
-        return ids[(ids >= 0) & ~np.isin(ids, list(self.going.skipped))]
+        return ids[(ids >= 0) & ~np.isin(ids, list(self.going.tally.skipped_samples))]
 
 
 def _header(loaded: Loaded, facts: Mapping[str, str]) -> Header:
-    batch = None if loaded.batch is None else loaded.batch.emptied(loaded.batch.batch_size).to("cpu")
-    return Header(facts=facts, empty=batch, problem=loaded.problem)
+    batch = None if loaded.batch is None else loaded.batch.emptied(1, "cpu")
+    return Header(facts={**facts, "rows of the batch": f"{loaded.num_rows}"}, empty=batch, problem=loaded.problem)

@@ -66,3 +66,6 @@ class LoadError(PacelineError):
         self.rank, self.epoch, self.step, self.sample = problem.rank, problem.epoch, problem.step, problem.sample
         if problem.trace:
             self.add_note(f"on rank {problem.rank}:\n{problem.trace}")
+
+    def __reduce__(self) -> tuple[type[LoadError], tuple[Problem]]:
+        return LoadError, (self.problem,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,8 +27,11 @@ class OneRankError(PacelineError):
 
     def __init__(self, rank: int, problem: Problem) -> None:
         super().__init__(f"rank {rank} failed: {problem.text}")
-        self.rank = rank
+        self.rank, self.problem = rank, problem
         self.add_note(f"on rank {rank}:\n{problem.trace}")
+
+    def __reduce__(self) -> tuple[type[OneRankError], tuple[int, Problem]]:
+        return OneRankError, (self.rank, self.problem)
 
 
 def on_one_rank(comm: Comm, function: Callable[[], T], *, rank: int = 0) -> T:
@@ -46,17 +50,16 @@ def on_one_rank(comm: Comm, function: Callable[[], T], *, rank: int = 0) -> T:
         OneRankError: On all ranks, if the function raises.
     """
     rank = whole_number("rank", rank, least=0, most=comm.world_size - 1)
-    result: Any = None
-    problem: Problem | None = None
+    result, problem = b"", None
     if comm.rank == rank:
         try:
-            result = function()
+            result = pickle.dumps(function())
         except Exception as error:
             problem = Problem.of(error)
     result, problem = gather_objects(comm, (result, problem))[rank]
     if problem is not None:
         raise OneRankError(rank, problem)
-    returned: T = result
+    returned: T = pickle.loads(result)
     return returned
 
 

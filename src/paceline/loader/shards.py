@@ -108,7 +108,7 @@ class ShardStream(IterableDataset[Any]):
             "seed": self._order.seed,
             "ranks": [rank],
             "world_size": world_size,
-            "read": {**self._read_before, **read},
+            "read": merge_read([self._read_before, read]),
         }
 
     def load_states(self, states: Iterable[Mapping[str, Any]]) -> None:
@@ -134,4 +134,22 @@ class ShardStream(IterableDataset[Any]):
                 f"{sorted(num_ranks)} ranks in epochs {sorted(epochs)}"
             )
         self.epoch = epochs.pop()
-        self._read_before = {int(shard): num for state in states for shard, num in state["read"].items()}
+        self._read_before = merge_read(state["read"] for state in states)
+
+    def forget(self) -> None:
+        """Begin anew: what a loaded state has read was left out once."""
+        self._read_before = {}
+
+
+def merge_read(parts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """Put together how much of each shard was read: the most that anybody says.
+
+    >>> merge_read([{0: 4, 1: 7}, {0: 6, 1: DONE}, {1: 9}])
+    {0: 6, 1: -1}
+    """
+    merged: dict[int, int] = {}
+    for part in parts:
+        for shard, num in part.items():
+            known = merged.get(int(shard), 0)
+            merged[int(shard)] = DONE if DONE in (num, known) else max(num, known)
+    return merged

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch.utils.data import get_worker_info
 
-from paceline.batch import Batch, Collate, UnknownDtypeError, as_batch
+from paceline.batch import Batch, UnknownDtypeError, as_batch
 from paceline.errors import InputError
 from paceline.loader.problem import Problem
 
-_EXAMPLES = 16  # samples to look at for the dtype of lists that are all empty
+_EXAMPLES = 64  # samples to look at for the dtype of lists that are all empty
 
 
 class OnError(StrEnum):
@@ -71,7 +71,7 @@ class Source:
         dataset: What is indexed by sample ids; with `__getitems__` it is asked for all of a batch at once.
         collate: Makes a batch, or a dict or dataclass of fields, of a list of samples.
         on_error: What becomes of a sample that cannot be loaded.
-        place: With epoch and step it seeds what is drawn at random while loading; None leaves that as it is.
+        place: With epoch and first sample it seeds what is drawn at random while loading; None leaves that as it is.
     """
 
     def __init__(
@@ -82,32 +82,35 @@ class Source:
     def __getitem__(self, ask: Ask) -> Loaded:
         if self._place is None:
             return self._load(ask)
-        with _random_numbers_of(f"{self._place} {ask.epoch} {ask.step}"):
+        # the first sample stands for the step: it is the same after a resume
+        with _random_numbers_of(f"{self._place} {ask.epoch} {ask.ids[:1]}"):
             return self._load(ask)
 
     def _load(self, ask: Ask) -> Loaded:
-        skipped: list[tuple[int, str]] = []
-        nothing = Loaded(batch=None, ids=[], num_rows=ask.num_rows, skipped=skipped)
+        nothing = Loaded(batch=None, ids=[], num_rows=ask.num_rows)
         try:
-            samples, ids = self._samples(ask.ids), ask.ids
+            batch = self._batch(self._samples(ask.ids), ask.num_rows) if ask.ids else None
+            return replace(nothing, batch=batch, ids=ask.ids)
         except Exception as error:
-            samples, ids = [], []
-            for sample, loaded in self._one_by_one(ask.ids):
-                if not isinstance(loaded, Problem):
-                    samples.append(loaded)
-                    ids.append(sample)
-                elif self._on_error is OnError.RAISE:
-                    return replace(nothing, problem=loaded)
-                else:
-                    skipped.append((sample, loaded.text))
-            if len(ids) == len(ask.ids):  # each can be loaded by itself, so skipping would not help
-                return replace(nothing, problem=Problem.of(error))
+            whole = Problem.of(error)
+        # now one by one, to know which sample it is
+        samples, ids, skipped = [], [], []
+        for sample in ask.ids:
+            loaded = self._alone(sample)
+            if not isinstance(loaded, Problem):
+                samples.append(loaded)
+                ids.append(sample)
+            elif self._on_error is OnError.RAISE:
+                return replace(nothing, problem=loaded)
+            else:
+                skipped.append((sample, loaded.text))
+        nothing = replace(nothing, skipped=skipped)
         if not samples:
             return nothing
         try:
             return replace(nothing, batch=self._batch(samples, ask.num_rows), ids=ids)
-        except Exception as error:
-            return replace(nothing, problem=Problem.of(error))
+        except Exception:  # each can be loaded by itself, so it is not one sample
+            return replace(nothing, problem=whole)
 
     def _samples(self, ids: list[int]) -> list[Any]:
         if hasattr(self._dataset, "__getitems__"):
@@ -117,13 +120,14 @@ class Source:
             return list(samples)
         return [self._dataset[sample] for sample in ids]
 
-    def _one_by_one(self, ids: list[int]) -> Iterator[tuple[int, Any]]:
-        """Yield each sample, or the problem with it."""
-        for sample in ids:
-            try:
-                yield sample, self._samples([sample])[0]
-            except Exception as error:
-                yield sample, Problem.of(error, sample=sample)
+    def _alone(self, sample: int) -> Any:
+        """Return a sample that can be loaded and collated, or the problem with it."""
+        try:
+            (loaded,) = self._samples([sample])
+            self._batch([loaded], 1)
+        except Exception as error:
+            return Problem.of(error, sample=sample)
+        return loaded
 
     def _batch(self, samples: list[Any], num_rows: int) -> Batch:
         try:
@@ -132,21 +136,26 @@ class Source:
             if not self._learn():
                 raise
             made = self._collate(samples)
-        batch = made if isinstance(made, Batch) else as_batch(made)
-        if batch.num_real != len(samples):
-            raise InputError(f"the collate function made {batch.num_real} real rows of {len(samples)} samples")
-        return batch.pad_to(num_rows)
+        return as_made(made, len(samples)).pad_to(num_rows)
 
     def _learn(self) -> bool:
-        """Find a sample whose lists have values, and so a dtype."""
-        for _, sample in self._one_by_one(list(range(min(_EXAMPLES, len(self._dataset))))):
-            if isinstance(self._collate, Collate) and not isinstance(sample, Problem):
-                try:
-                    self._collate([sample])
-                except UnknownDtypeError:
-                    continue
-                return True
+        """Find a sample whose lists have values, and so a dtype: some from all over the dataset are looked at."""
+        length = len(self._dataset)
+        for sample in range(0, length, max(1, length // _EXAMPLES)):
+            try:
+                self._collate(self._samples([sample]))
+            except Exception:  # not this one
+                continue
+            return True
         return False
+
+
+def as_made(made: Any, num_samples: int) -> Batch:
+    """Return what a collate function has made as a batch without padding; it must have a row for each sample."""
+    batch = made if isinstance(made, Batch) else as_batch(made)
+    if batch.num_real != num_samples:
+        raise InputError(f"the collate function made {batch.num_real} real rows of {num_samples} samples")
+    return batch
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from paceline.batch import Batch
 from paceline.comm import Comm
 from paceline.errors import InputError, choice, whole_number
 from paceline.loader.background import Background, Closing
-from paceline.loader.meeting import check_facts, raise_problem
+from paceline.loader.meeting import check_facts, fields_of, raise_problem
 from paceline.loader.objects import gather_objects
 from paceline.loader.problem import Problem
 from paceline.plan import Tail
@@ -33,7 +33,7 @@ class _Said:
     is_dry: bool
     settings: Mapping[str, str]
     problem: Problem | None
-    example: Any = None  # how an item without content looks, if this rank knows and it was asked for
+    example: Batch | None = None  # how an item without content looks, if this rank knows; with the first window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,14 +66,23 @@ class InStep(Closing, Generic[T]):
     """
 
     def __init__(
-        self, items: Iterable[T], comm: Comm, tail: Tail, empty: Callable[[], T] | None, ahead: int, epoch: int
+        self,
+        items: Iterable[T],
+        comm: Comm,
+        tail: Tail,
+        empty: Callable[[], T] | None,
+        ahead: int,
+        epoch: int,
+        facts: Mapping[str, str],
+        group: Comm | None,
     ) -> None:
         self.num_steps = self.num_padded = self.num_dropped = 0
         self._comm, self._tail, self._empty, self._ahead, self._epoch = comm, tail, empty, ahead, epoch
-        self._settings = {"tail": tail.value, "ahead": f"{ahead}"}
+        self._facts = {**facts, "tail": tail.value, "ahead": f"{ahead}", "empty": "none" if empty is None else "given"}
         self._source, self._is_dry = iter(items), False
         self._example: Any = None  # an item without content
-        self._group = comm.duplicate() if comm.world_size > 1 and comm.is_whole_job else comm
+        self._is_own_group = group is None and comm.world_size > 1 and comm.is_whole_job
+        self._group = group if group is not None else comm.duplicate() if self._is_own_group else comm
         # some MPIs take calls from one thread only: then there is nothing to overlap
         is_apart = comm.is_thread_safe and (comm.is_whole_job or comm.world_size == 1)
         self._background = Background("paceline-stream") if is_apart else None
@@ -93,6 +102,9 @@ class InStep(Closing, Generic[T]):
         """End the thread, after what is under way; or leave it, where peers may never come."""
         if self._background is not None:
             self._background.close(wait=wait)
+        if wait and self._is_own_group:
+            self._is_own_group = False
+            self._group.free()
 
     def _in_turn(self) -> Iterator[T]:
         size, first_step = 1, 0
@@ -132,23 +144,21 @@ class InStep(Closing, Generic[T]):
         said = _Said(
             num_items=len(items),
             is_dry=self._is_dry,
-            settings=self._settings,
+            settings=self._facts if first_step == 0 else {},
             problem=problem,
-            example=_example_of(items) if first_step == 0 and self._tail is Tail.PAD else None,
+            example=_example_of(items) if first_step == 0 else None,
         )
         told: list[_Said] = gather_objects(self._group, said)
         check_facts([rank_said.settings for rank_said in told])
         counts = [rank_said.num_items for rank_said in told]
         if first_step == 0:
-            self._example = next((rank_said.example for rank_said in told if rank_said.example is not None), None)
+            self._compare([rank_said.example for rank_said in told], has_items=max(counts) > 0)
         if self._tail is Tail.PAD:
             failing = [rank_said.num_items for rank_said in told if rank_said.problem is not None]
             num_steps, is_last = min([max(counts), *failing]), all(rank_said.is_dry for rank_said in told)
         else:
             num_steps, is_last = min(counts), any(rank_said.is_dry for rank_said in told)
         stops = [rank_said.problem for rank_said in told if rank_said.problem and rank_said.num_items <= num_steps]
-        if num_steps > min(counts) and self._empty is None and self._example is None:
-            raise InputError("items are not batches: say by `empty` what ranks get that have run dry")
         return _Window(
             items=items,
             num_steps=num_steps,
@@ -156,6 +166,15 @@ class InStep(Closing, Generic[T]):
             num_left=max(0, len(items) - num_steps),
             problem=min(stops, key=lambda problem: problem.rank, default=None),
         )
+
+    def _compare(self, examples: list[Batch | None], *, has_items: bool) -> None:
+        """Compare the fields of ranks that have batches; learn from them how one without rows looks."""
+        self._example = known = next((example for example in examples if example is not None), None)
+        if known is not None:
+            check_facts([fields_of(known if example is None else example) for example in examples])
+            check_facts([{"batch_size": f"{(example or known).batch_size}"} for example in examples])
+        elif has_items and self._tail is Tail.PAD and self._empty is None:
+            raise InputError("items are not batches: say by `empty` what ranks get that have run dry")
 
     def _read(self, size: int, first_step: int) -> tuple[list[T], Problem | None]:
         items: list[T] = []
@@ -177,7 +196,7 @@ class InStep(Closing, Generic[T]):
         return empty
 
 
-def _example_of(items: list[Any]) -> Any:
+def _example_of(items: list[Any]) -> Batch | None:
     """Return a batch without real rows: ranks that have none need to know its fields."""
     return items[0].emptied(items[0].batch_size) if items and isinstance(items[0], Batch) else None
 
@@ -215,4 +234,4 @@ def in_step(
     tail = choice(Tail, "tail", tail)
     if tail not in (Tail.DROP, Tail.PAD):
         raise InputError(f"the tail of a stream is 'drop' or 'pad', got {tail.value!r}: its length is not known")
-    return InStep(items, comm, tail, empty, whole_number("ahead", ahead, least=1), epoch)
+    return InStep(items, comm, tail, empty, whole_number("ahead", ahead, least=1), epoch, {}, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +10,14 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
-from paceline.batch import Batch, Collate, as_batch
+from paceline.batch import Batch, Collate
 from paceline.comm import Comm, connect
-from paceline.errors import choice, whole_number
+from paceline.errors import InputError, choice, whole_number
+from paceline.loader.background import Closing
 from paceline.loader.objects import gather_objects
-from paceline.loader.shards import DONE, Position, ShardStream
-from paceline.loader.stream import in_step
+from paceline.loader.shards import DONE, Position, ShardStream, merge_read
+from paceline.loader.source import as_made
+from paceline.loader.stream import InStep
 from paceline.plan import Tail
 
 
@@ -50,12 +53,10 @@ class _Pieces(IterableDataset[Any]):
         yield _Piece(batch=self._made(samples) if samples else None, read=read)
 
     def _made(self, samples: list[Any]) -> Batch:
-        made = self._collate(samples)
-        batch = made if isinstance(made, Batch) else as_batch(made)
-        return batch.pad_to(max(1, batch.num_real))
+        return as_made(self._collate(samples), len(samples)).pad_to(len(samples))
 
 
-class StreamLoader:
+class StreamLoader(Closing):
     """Hands every rank batches of a stream of unknown length: the same number of steps, the same shapes.
 
     >>> stream = ShardStream([range(5), range(5, 7)], iter, shuffle=False)
@@ -96,7 +97,11 @@ class StreamLoader:
     ) -> None:
         self.stream, self.comm = stream, comm if comm is not None else connect()
         self.batch_size = whole_number("batch_size", batch_size, least=1)
-        self._tail, self._ahead = choice(Tail, "tail", tail), ahead
+        self._tail, self._ahead = choice(Tail, "tail", tail), whole_number("ahead", ahead, least=1)
+        if self._tail not in (Tail.DROP, Tail.PAD):
+            raise InputError(f"the tail of a stream is 'drop' or 'pad', got {self._tail.value!r}")
+        if worker_settings.get("persistent_workers"):
+            raise InputError("workers that stay would not learn of the next epoch: leave out persistent_workers")
         collate = collate or Collate(batch_size, jagged=jagged, fields=fields, pad_values=pad_values)
         self._workers: DataLoader[Any] = DataLoader(
             _Pieces(stream, self.comm, collate, batch_size),
@@ -106,6 +111,8 @@ class StreamLoader:
             **worker_settings,
         )
         self._read: dict[int, int] = {}
+        self._has_ended = False  # the epoch, by the last pass
+        self._group: Comm | None = None
         self.num_padded = self.num_dropped = 0  # rows of the last pass, on this rank
 
     @property
@@ -116,15 +123,20 @@ class StreamLoader:
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch."""
         if epoch != self.stream.epoch:
-            self._read = {}
+            self._read, self._has_ended = {}, False
         self.stream.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin a pass; all ranks must."""
-        self._read = {}
+        self._read, self._has_ended = {}, False
         self.num_padded = self.num_dropped = 0
+        if self._group is None and self.comm.world_size > 1 and self.comm.is_whole_job:
+            self._group = self.comm.duplicate()  # one for all passes
         reads: deque[dict[int, int]] = deque()  # one for each batch that was read, and not yet handed out
-        with in_step(self._batches(reads), self.comm, tail=self._tail, ahead=self._ahead, epoch=self.epoch) as steps:
+        steps = InStep(
+            self._batches(reads), self.comm, self._tail, None, self._ahead, self.epoch, self._facts(), self._group
+        )
+        with steps:
             num_padded = 0
             for batch in steps:
                 if steps.num_padded == num_padded:
@@ -133,6 +145,14 @@ class StreamLoader:
                 self.num_padded += batch.batch_size - batch.num_real
                 yield batch
             self.num_dropped += steps.num_dropped * self.batch_size
+        self._has_ended = True
+        self.stream.forget()
+
+    def _facts(self) -> dict[str, str]:
+        state = self.stream.state_of({}, 0, 1)
+        same = {name: f"{state[name]}" for name in ("epoch", "num_shards", "shuffle", "seed")}
+        digest = hashlib.blake2b(repr(sorted(state["read"].items())).encode(), digest_size=6).hexdigest()
+        return {**same, "batch_size": f"{self.batch_size}", "position": digest}
 
     def _batches(self, reads: deque[dict[int, int]]) -> Iterator[Batch]:
         """Yield this rank's full batches, then what workers have left, put together."""
@@ -161,12 +181,13 @@ class StreamLoader:
 
         In the last steps, which put together what workers have left, it may be a batch per worker behind.
         """
-        return self.stream.state_of(self._read, self.comm.rank, self.comm.world_size)
+        state = self.stream.state_of(self._read, self.comm.rank, self.comm.world_size)
+        return {**state, "epoch": state["epoch"] + 1, "read": {}} if self._has_ended else state
 
     def gather_state(self) -> dict[str, Any]:
         """Return one state for all ranks. All ranks call it."""
         states = gather_objects(self.comm, self.state_dict())
-        read = {shard: num for state in states for shard, num in state["read"].items()}
+        read = merge_read(state["read"] for state in states)
         return {**states[0], "ranks": list(range(self.comm.world_size)), "read": read}
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -176,7 +197,13 @@ class StreamLoader:
             state: What `gather_state` returned, or a list of what `state_dict` returned on each rank.
         """
         self.stream.load_states([state] if isinstance(state, Mapping) else state)
-        self._read = {}
+        self._read, self._has_ended = {}, False
+
+    def close(self, *, wait: bool = True) -> None:
+        """Free the communicator of the streams, where all ranks close."""
+        if self._group is not None and wait:
+            self._group.free()
+        self._group = None
 
 
 def _as_it_is(piece: Any) -> Any:

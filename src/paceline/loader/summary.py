@@ -64,7 +64,8 @@ class Tally:
     """What one rank notes during a pass."""
 
     skipped: list[tuple[int, str]] = field(default_factory=list)
-    num_skipped: int = 0
+    num_skipped_rows: int = 0
+    skipped_samples: set[int] = field(default_factory=set)
     seconds: float = 0.0
     seconds_waiting: float = 0.0
     num_balanced: int = 0
@@ -73,7 +74,8 @@ class Tally:
 
     def note_skipped(self, skipped: list[tuple[int, str]]) -> None:
         """Count samples that were skipped; keep the first few."""
-        self.num_skipped += len(skipped)
+        self.num_skipped_rows += len(skipped)
+        self.skipped_samples.update(sample for sample, _ in skipped)
         self.skipped += skipped[: _FEW - len(self.skipped)] if len(self.skipped) < _FEW else []
 
     def note_step(self, step: StepStatistics) -> None:
@@ -90,7 +92,8 @@ class Tally:
             epoch: The epoch.
             counts: What the plan of the pass says; None if it had no step.
         """
-        num_skipped = sum(tally.num_skipped for tally in told)
+        num_skipped = len(set().union(*(tally.skipped_samples for tally in told)))
+        num_skipped_rows = sum(tally.num_skipped_rows for tally in told)
         counts = counts or Summary(num_steps=0, num_used=0, num_dropped=0, num_padded=0, num_repeated=0)
         return EpochSummary(
             epoch=epoch,
@@ -98,9 +101,9 @@ class Tally:
             num_used=counts.num_used - num_skipped,
             num_dropped=counts.num_dropped,
             num_padded=counts.num_padded,
-            num_repeated=counts.num_repeated,
+            num_repeated=counts.num_repeated - num_skipped_rows + num_skipped,
             num_skipped=num_skipped,
-            skipped=tuple(sorted(pair for tally in told for pair in tally.skipped)[:_FEW]),
+            skipped=tuple(sorted({pair for tally in told for pair in tally.skipped})[:_FEW]),
             imbalance_before=self.before / self.num_balanced if self.num_balanced else None,
             imbalance_after=self.after / self.num_balanced if self.num_balanced else None,
             seconds=max(tally.seconds for tally in told),
