@@ -81,7 +81,7 @@ class Batch:
         return self._with(fields, num_rows, num_rows)
 
     def emptied(self, num_rows: int, device: torch.device | str | None = None) -> Batch:
-        """Return a batch of the same schema with so many rows, none of them real; on the same device, if none is given."""
+        """Return a batch of the same schema with so many rows, none of them real; where this one is, or on a device."""
         fields: dict[str, Field] = {}
         for name, field in self._fields.items():
             if isinstance(field, Jagged):

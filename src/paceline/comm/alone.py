@@ -17,6 +17,7 @@ class AloneComm:
     carrier = "alone"
     is_thread_safe = True
     is_whole_job = True
+    carries_host_memory = True
 
     def barrier(self) -> None:
         """Wait for nobody."""

@@ -48,6 +48,10 @@ class Comm(Protocol):
         """Whether a thread may call on a duplicate while another calls on this one."""
 
     @property
+    def carries_host_memory(self) -> bool:
+        """Whether arrays may be in the host's memory; NCCL takes only those on a GPU."""
+
+    @property
     def is_whole_job(self) -> bool:
         """Whether these are all ranks of the job."""
 

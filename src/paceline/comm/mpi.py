@@ -19,6 +19,7 @@ class MpiComm:
     """An intracommunicator of MPI. Make it from your own; it duplicates nothing by itself."""
 
     carrier = "mpi"
+    carries_host_memory = True
 
     def __init__(self, communicator: MPI.Intracomm | None = None) -> None:
         self._mpi = communicator if communicator is not None else MPI.COMM_WORLD

@@ -82,6 +82,7 @@ class ThreadsComm:
     carrier = "threads"
     is_thread_safe = True
     is_whole_job = True
+    carries_host_memory = True
 
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self._meeting = meeting

@@ -67,6 +67,11 @@ class TorchComm:
         return len(self._ranks)
 
     @property
+    def carries_host_memory(self) -> bool:
+        """Whether arrays may be in the host's memory; NCCL takes only those on a GPU."""
+        return dist.get_backend(self._group) != "nccl"
+
+    @property
     def is_whole_job(self) -> bool:
         """Whether these are all ranks of the job."""
         return self.world_size == dist.get_world_size()

@@ -17,7 +17,7 @@ def gather_objects(comm: Comm, mine: Any, device: torch.device | str = "cpu") ->
     Args:
         comm: The ranks.
         mine: What this rank says; it is pickled.
-        device: By way of which device it goes: a GPU if the carrier carries nothing else.
+        device: By way of which device it goes, if the carrier cannot carry what is in the host's memory.
     """
     content = np.frombuffer(pickle.dumps(mine, protocol=5), dtype=np.uint8)
     sizes = _gather(comm, np.array([content.size], np.int64), device)[:, 0]
@@ -28,7 +28,7 @@ def gather_objects(comm: Comm, mine: Any, device: torch.device | str = "cpu") ->
 
 
 def _gather(comm: Comm, array: np.ndarray[Any, Any], device: torch.device | str) -> np.ndarray[Any, Any]:
-    if torch.device(device).type == "cpu":
+    if comm.carries_host_memory:
         return comm.all_gather(array)
     gathered: np.ndarray[Any, Any] = comm.all_gather(torch.from_numpy(array).to(device)).cpu().numpy()
     return gathered
