@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -22,6 +21,7 @@ collect_ignore = ["src/paceline/comm/mpi.py", "src/paceline/guard/boot/sitecusto
 
 _GRACE_SECONDS = 5.0  # a process that was told to end needs a moment
 _SHARED_MEMORY = Path("/dev/shm")
+_FILES_BEFORE = pytest.StashKey[set[str]]()
 
 
 def _processes() -> set[str]:
@@ -39,9 +39,30 @@ def _processes() -> set[str]:
 
 def _left_over() -> set[str]:
     threads = {f"thread {thread.name}" for thread in threading.enumerate()}
+    # where tests run side by side, files of the others come and go: then they are looked at in the end
+    return _processes() | threads | (set() if "PYTEST_XDIST_WORKER" in os.environ else _files())
+
+
+def _files() -> set[str]:
     uid = os.getuid()
-    files = {f"shared memory {path}" for path in _SHARED_MEMORY.glob("*") if _owner(path) == uid}
-    return _processes() | threads | files
+    return {f"shared memory {path}" for path in _SHARED_MEMORY.glob("*") if _owner(path) == uid}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note which shared-memory files are there before all tests."""
+    session.config.stash[_FILES_BEFORE] = _files()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the whole run if it leaves a shared-memory file."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while (left := _files() - session.config.stash[_FILES_BEFORE]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if left:
+        print(f"\nthe tests left behind: {sorted(left)}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _owner(path: Path) -> int | None:
@@ -51,32 +72,9 @@ def _owner(path: Path) -> int | None:
         return None
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_job_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Look at the end of a module where jobs run ahead of their tests."""
-    if _runs_ahead(request):
-        with _nothing_left():
-            yield
-    else:
-        yield
-
-
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+def nothing_is_left_behind() -> Iterator[None]:
     """Fail a test that leaves a process, a thread or a shared-memory file."""
-    if _runs_ahead(request):
-        yield
-    else:
-        with _nothing_left():
-            yield
-
-
-def _runs_ahead(request: pytest.FixtureRequest) -> bool:
-    return hasattr(request.module, "ahead") if request.scope == "module" else "ahead" in request.fixturenames
-
-
-@contextmanager
-def _nothing_left() -> Iterator[None]:
     before = _left_over()
     yield
     deadline = time.monotonic() + _GRACE_SECONDS

@@ -18,12 +18,9 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
-from tests.guard.ahead import Ahead, ahead
 
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.segments import remove_left_segments, segments_now
-
-__all__ = ["ahead"]  # a fixture
 
 pytestmark = pytest.mark.programs
 
@@ -255,22 +252,13 @@ def _one_of(value: str | tuple[str | None, ...] | None) -> tuple[str | None, ...
     return value if isinstance(value, tuple) else (value,)
 
 
-def _run_broken(case: Broken, folder: Path) -> tuple[Ended, str, float]:
-    """Return how a broken program ended, what was told of it, and how long it took."""
-    begun, told = time.monotonic(), folder / "told.json"
-    command = _watched(_PROGRAMS / "broken" / f"{case.name}.py", case.world_size, told)
-    ended = _Running(command, folder / "watched").wait()
-    return ended, told.read_text() if told.exists() else "", time.monotonic() - begun
-
-
 @pytest.mark.parametrize("case", _BROKEN, ids=lambda case: case.id)
-def test_a_broken_program_ends_with_a_finding_that_names_ranks_and_line(
-    case: Broken, ahead: Ahead, request: pytest.FixtureRequest
-) -> None:
-    program = _PROGRAMS / "broken" / f"{case.name}.py"
-    ended, told, seconds = ahead.result(request.node, _run_broken, "case")
+def test_a_broken_program_ends_with_a_finding_that_names_ranks_and_line(case: Broken, tmp_path: Path) -> None:
+    program, told = _PROGRAMS / "broken" / f"{case.name}.py", tmp_path / "told.json"
+    begun = time.monotonic()
+    ended = _Running(_watched(program, case.world_size, told), tmp_path / "watched").wait()
     assert ended.exit_code == 90, ended.err
-    outcome = json.loads(told)
+    outcome = json.loads(told.read_text())
     assert (outcome["version"], outcome["outcome"], outcome["exit_code"]) == (1, "finding", 90)
     finding = outcome["finding"]
     assert finding["kind"] in _one_of(case.kind), ended.err
@@ -283,7 +271,7 @@ def test_a_broken_program_ends_with_a_finding_that_names_ranks_and_line(
     assert _named_lines(finding) & _marked_lines(program), ended.err
     assert finding["summary"] in ended.err
     assert finding["advice"] in ended.err
-    assert 0 <= finding["latency_ms"] < seconds * 1000
+    assert 0 <= finding["latency_ms"] < (time.monotonic() - begun) * 1000
 
 
 @pytest.mark.parametrize("name", _CORRECT)

@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.guard.ahead import Ahead, ahead
 
 pytest.importorskip("torch")
-__all__ = ["ahead"]  # a fixture
-
 pytestmark = pytest.mark.programs
 
 PROGRAMS = Path(__file__).parent / "programs" / "torch"
@@ -165,17 +162,12 @@ def test_every_broken_program_is_in_the_table() -> None:
     assert sorted(path.stem for path in BROKEN.glob("*.py")) == sorted(case.program for case in BROKEN_CASES)
 
 
-def run_broken(case: Case, folder: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
-    program = BROKEN / f"{case.program}.py"
-    return run(watched(case.launcher, case.num_ranks, str(program)), folder / "run"), folder / "run"
-
-
 @pytest.mark.parametrize("case", BROKEN_CASES, ids=lambda case: case.program)
-def test_a_broken_program_ends_with_its_diagnosis(case: Case, ahead: Ahead, request: pytest.FixtureRequest) -> None:
+def test_a_broken_program_ends_with_its_diagnosis(case: Case, tmp_path: Path) -> None:
     program = BROKEN / f"{case.program}.py"
-    ended, folder = ahead.result(request.node, run_broken, "case")
+    ended = run(watched(case.launcher, case.num_ranks, str(program)), tmp_path / "run")
     assert ended.returncode == FINDING_CODE, ended.stderr
-    outcome = outcome_in(folder)
+    outcome = outcome_in(tmp_path / "run")
     finding = outcome["finding"]
     assert (outcome["outcome"], outcome["exit_code"]) == ("finding", FINDING_CODE)
     assert (finding["kind"], finding["field"]) == (case.kind, case.field), finding
@@ -203,27 +195,20 @@ CORRECT_CASES: dict[str, tuple[int, str, tuple[str, ...]]] = {
 }
 
 
-def run_both(name: str, folder: Path) -> tuple[Any, Any, Path]:
-    """Run a program without the guard and under it."""
-    num_ranks, launcher, (first, *arguments) = CORRECT_CASES[name]
-    program = [first if first == "-m" else str(CORRECT / first), *arguments]
-    bare = run(started(launcher, num_ranks, *program), folder / "bare")
-    return bare, run(watched(launcher, num_ranks, *program), folder / "guarded"), folder / "guarded"
-
-
 @pytest.mark.parametrize("name", CORRECT_CASES)
-def test_a_correct_program_ends_as_it_does_without_the_guard(
-    name: str, ahead: Ahead, request: pytest.FixtureRequest
-) -> None:
-    if CORRECT_CASES[name][1] == "mpiexec":
+def test_a_correct_program_ends_as_it_does_without_the_guard(name: str, tmp_path: Path) -> None:
+    num_ranks, launcher, (first, *arguments) = CORRECT_CASES[name]
+    if launcher == "mpiexec":
         pytest.importorskip("mpi4py")
-    bare, guarded, folder = ahead.result(request.node, run_both, "name")
+    program = [first if first == "-m" else str(CORRECT / first), *arguments]
+    bare = run(started(launcher, num_ranks, *program), tmp_path / "bare")
+    guarded = run(watched(launcher, num_ranks, *program), tmp_path / "guarded")
     assert bare.returncode == 0, bare.stderr
     assert guarded.returncode == 0, guarded.stderr
     assert bare.stdout
     assert sorted(guarded.stdout.splitlines()) == sorted(bare.stdout.splitlines())
     assert "paceline:" not in guarded.stderr
-    assert outcome_in(folder) == {"version": 1, "outcome": "ok", "exit_code": 0, "finding": None}
+    assert outcome_in(tmp_path / "guarded") == {"version": 1, "outcome": "ok", "exit_code": 0, "finding": None}
 
 
 def test_exit_code_input_and_output_are_those_of_the_script(tmp_path: Path) -> None:
