@@ -3,11 +3,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 BENCH_INSTALLED := .venv/.bench-installed
+# two tests at a time: ranks wait for each other more than they compute
+TWO := -n 2 --dist worksteal
 # as a variable, the constraints hold for build environments too
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types pytest test-guard test-lab test-openmpi test-torchrec bench breaks clean
+.PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec bench breaks clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -23,11 +25,15 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest -m 'not programs'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages'
 
 # The guard on every broken and correct program: real ranks, one job each.
 test-guard: $(INSTALLED)
-	$(BIN)/pytest -m programs
+	$(BIN)/pytest $(TWO) -m programs
+
+# The examples with the real packages, the ranking job and the demo, as users start them.
+test-examples: $(INSTALLED)
+	$(BIN)/pytest $(TWO) -m 'examples or packages'
 
 # Every case of the catalogue of breaks, bare, under the guard and repaired, with both MPIs.
 test-lab: $(INSTALLED) .venv-openmpi/.installed
@@ -36,7 +42,7 @@ test-lab: $(INSTALLED) .venv-openmpi/.installed
 
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed
-	.venv-openmpi/bin/python -m pytest tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
+	.venv-openmpi/bin/python -m pytest $(TWO) tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
 
 test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec

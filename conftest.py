@@ -26,6 +26,7 @@ collect_ignore = [
 
 _GRACE_SECONDS = 5.0  # a process that was told to end needs a moment
 _SHARED_MEMORY = Path("/dev/shm")
+_FILES_BEFORE = pytest.StashKey[set[str]]()
 
 
 def _processes() -> set[str]:
@@ -43,9 +44,30 @@ def _processes() -> set[str]:
 
 def _left_over() -> set[str]:
     threads = {f"thread {thread.name}" for thread in threading.enumerate()}
+    # where tests run side by side, files of the others come and go: then they are looked at in the end
+    return _processes() | threads | (set() if "PYTEST_XDIST_WORKER" in os.environ else _files())
+
+
+def _files() -> set[str]:
     uid = os.getuid()
-    files = {f"shared memory {path}" for path in _SHARED_MEMORY.glob("*") if _owner(path) == uid}
-    return _processes() | threads | files
+    return {f"shared memory {path}" for path in _SHARED_MEMORY.glob("*") if _owner(path) == uid}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note which shared-memory files are there before all tests."""
+    session.config.stash[_FILES_BEFORE] = _files()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the whole run if it leaves a shared-memory file."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while (left := _files() - session.config.stash[_FILES_BEFORE]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if left:
+        print(f"\nthe tests left behind: {sorted(left)}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _owner(path: Path) -> int | None:

@@ -1,26 +1,28 @@
-"""What `make demo` shows: the classic bug, how it is found before a job runs, and the plan that has none of it."""
+"""What `make demo` shows: a model trained on four ranks under the guard, then the same job with the classic bug."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
 
-LOADERS = Path(__file__).parent / "loaders.py"
+FOLDER = Path(__file__).parent
 SHOWS = (
-    ("100 samples, 7 ranks, batch 3: what becomes of the remainder?", "plan --samples 100 --ranks 7 --batch 3", 0),
-    ("The classic bug, found without starting a job:", f"check {LOADERS.name}:clamped --ranks 7", 90),
-    ("The same bug in a running job, which would hang:", "run -n 7 classic.py", 90),
-    ("torch's sampler has equal steps, but repeats:", f"check {LOADERS.name}:torch_sampler --ranks 7", 0),
-    ("The plan, each sample exactly once:", f"check {LOADERS.name}:planned --ranks 7 --exactly-once", 0),
+    ("A ranking model on 4 ranks: even work, padded tail, every sample judged exactly once.", "", 0),
+    ("The same job with the sampler that people write first. Without the guard it would hang:", " --broken", 90),
 )
 
 
 def main() -> int:
     """Run each command as a user would; a command that does not end as it should fails the demo."""
-    for title, arguments, expected in SHOWS:
+    parser = argparse.ArgumentParser(description="Show a job on four ranks, and the same job broken.")
+    parser.add_argument("--users", help="users to make up; fewer are faster")
+    users = parser.parse_args().users
+    for title, options, expected in SHOWS:
+        arguments = f"run -n 4 ranking/train.py{options}" + (f" --users {users}" if users else "")
         print(f"\n# {title}\n$ paceline {arguments}", flush=True)
-        done = subprocess.run([sys.executable, "-m", "paceline", *arguments.split()], cwd=LOADERS.parent, check=False)
+        done = subprocess.run([sys.executable, "-m", "paceline", *arguments.split()], cwd=FOLDER, check=False)
         if done.returncode != expected:
             print(f"this should have ended with exit code {expected}, not {done.returncode}", file=sys.stderr)
             return 1

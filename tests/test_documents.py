@@ -55,3 +55,14 @@ def test_the_readme_shows_the_classic_case() -> None:
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
     assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("document", sorted((ROOT / "docs").glob("with_*.md")), ids=lambda path: path.name)
+def test_lines_to_change_are_those_of_the_example(document: Path) -> None:
+    text = document.read_text()
+    (example,) = re.findall(r"\]\(\.\./(examples/ecosystem/\w+\.py)\)", text)
+    lines = {line.strip() for line in (ROOT / example).read_text().splitlines()}
+    added = [line[1:].strip() for block in re.findall(r"```diff\n(.*?)```", text, flags=re.DOTALL)
+             for line in block.splitlines() if line.startswith("+")]  # fmt: skip
+    assert added
+    assert [line for line in added if line not in lines] == []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
     from paceline.launch import run_ranks
-    from paceline.loader import PlanSampler, mean_loss
+    from paceline.loader import Loader, PlanSampler, in_step, mean_loss
     from paceline.plan import LengthPlan, MixedPlan, Plan, Summary, Tail, Until
 
 __version__ = "0.1.0"
@@ -23,6 +23,7 @@ _HOMES = {
     "Comm": "paceline.comm",
     "Jagged": "paceline.batch",
     "LengthPlan": "paceline.plan",
+    "Loader": "paceline.loader",
     "MixedPlan": "paceline.plan",
     "PacelineError": "paceline.errors",
     "Partition": "paceline.balance",
@@ -32,6 +33,7 @@ _HOMES = {
     "Tail": "paceline.plan",
     "Until": "paceline.plan",
     "connect": "paceline.comm",
+    "in_step": "paceline.loader",
     "mean_loss": "paceline.loader",
     "partition": "paceline.balance",
     "run_ranks": "paceline.launch",
@@ -43,6 +45,7 @@ __all__ = [
     "Comm",
     "Jagged",
     "LengthPlan",
+    "Loader",
     "MixedPlan",
     "PacelineError",
     "Partition",
@@ -52,6 +55,7 @@ __all__ = [
     "Tail",
     "Until",
     "connect",
+    "in_step",
     "mean_loss",
     "partition",
     "run_ranks",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
+
+_Choice = TypeVar("_Choice", bound=Enum)
 
 
 class PacelineError(Exception):
@@ -38,6 +41,15 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
     if number < least or (most is not None and number > most):
         raise InputError(f"{name} must be {wanted}, got {number}")
     return number
+
+
+def choice(kind: type[_Choice], name: str, value: Any) -> _Choice:
+    """Return the member of an enum that a value names, or say which there are."""
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in kind)
+        raise InputError(f"{name} must be one of {known}, got {value!r}") from None
 
 
 def listed(name: str, values: Any, of: str) -> list[Any]:

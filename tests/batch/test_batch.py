@@ -340,7 +340,7 @@ def test_collate_takes_dicts_of_lists_and_dataclasses() -> None:
     ("samples", "message"),
     [
         ([{"x": 1}] * 3, "3 samples are more than batch_size 2"),
-        ([1, 2], "samples must be dicts or dataclasses, got int"),
+        (["one", "two"], "a str in a sample cannot become a tensor"),
         ([{"x": [1]}, {"x": [1, 2]}], "declare it as jagged"),
     ],
 )
@@ -361,3 +361,46 @@ def test_a_dataloader_gives_batches_of_one_size_with_every_sample_once(num_worke
         assert len({batch.schema() for batch in batches}) == 1
         seen += [row["id"].item() for batch in batches for row in batch]
     assert sorted(seen) == list(range(22))
+
+
+def test_batches_have_the_same_fields_exactly_where_their_schemas_are_equal() -> None:
+    lists = Jagged(keys=["a"], values=torch.arange(3), lengths=torch.tensor([1, 2]))
+    weighted = Jagged(keys=["a"], values=torch.arange(3), lengths=torch.tensor([1, 2]), weights=torch.ones(3))
+    kinds: list[dict[str, Any]] = [
+        {"x": torch.zeros(2, 3)},
+        {"x": torch.zeros(2, 3, dtype=torch.float64)},
+        {"x": torch.zeros(2, 4)},
+        {"y": torch.zeros(2, 3)},
+        {"x": torch.zeros(2, 3), "y": torch.zeros(2)},
+        {"x": lists},
+        {"x": weighted},
+        {"x": Jagged(keys=["b"], values=torch.arange(3), lengths=torch.tensor([1, 2]))},
+        {"x": Jagged(keys=["a"], values=torch.arange(3.0), lengths=torch.tensor([1, 2]))},
+        {"x": Jagged(keys=["a"], values=torch.arange(3), lengths=torch.tensor([1, 2], dtype=torch.int32))},
+    ]
+    batches = [Batch(fields, batch_size=2) for fields in kinds]
+    for batch in batches:
+        for other in batches:
+            assert batch.has_fields_of(other.pad_to(5)) == (batch.schema() == other.schema()) == (batch is other)
+
+
+def test_a_field_is_added_and_taken_away() -> None:
+    batch = Batch({"x": torch.ones(2)}, batch_size=2, pad_values={"x": 7}).pad_to(3)
+    added = batch.with_field("ids", torch.tensor([4, 5, 0]))
+    assert added.names() == ["x", "ids"]
+    assert added.without("ids").to_dict().keys() == {"x"}
+    assert added.without("x").pad_values == {}
+    assert (batch.schema(), added.without("ids").schema()) == (batch.schema(), batch.schema())
+    with pytest.raises(ValueError, match="has content in padding row 2"):
+        batch.with_field("ids", torch.tensor([4, 5, 6]))
+    with pytest.raises(ValueError, match="has 2 rows, but batch_size is 3"):
+        batch.with_field("ids", torch.tensor([4, 5]))
+
+
+def test_numbers_of_samples_become_what_torch_makes_of_them() -> None:
+    collate = Collate(2)
+    for values in ([1, 2], [1.5, 2], [True, False], [1.0, -0.1], [True, 3], [2**40, 1]):
+        made = collate([{"x": value} for value in values])["x"]
+        assert isinstance(made, torch.Tensor)
+        assert made.dtype == torch.tensor(values).dtype
+        assert torch.equal(made, torch.tensor(values))

@@ -154,7 +154,7 @@ def _start_warming() -> threading.Thread:
     """Warm up in a thread. A process that forks meanwhile waits for it: the child would inherit numba's locks."""
     if not _WARMING:
         os.register_at_fork(before=_wait_for_warming)
-    thread = threading.Thread(target=warm_up, name="paceline-warm-up", daemon=True)
+    thread = threading.Thread(target=warm_up, name="paceline-warm-up")
     thread.start()
     _WARMING[:] = [thread]
     return thread

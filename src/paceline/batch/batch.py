@@ -68,18 +68,27 @@ class Batch:
         batch.pad_values, batch._schema = self.pad_values, self._schema
         return batch
 
+    @staticmethod
+    def unchecked(fields: dict[str, Field], num_rows: int, pad_values: Mapping[str, float]) -> Batch:
+        """Make a batch of fields that have so many rows each, all real. Nothing is checked."""
+        batch = object.__new__(Batch)
+        batch._fields, batch.batch_size, batch.num_real = fields, num_rows, num_rows
+        batch.pad_values, batch._schema = {name: value for name, value in pad_values.items() if value != 0}, None
+        return batch
+
     def like(self, fields: dict[str, Field], num_rows: int) -> Batch:
         """Make a batch of the same schema from fields of so many real rows. The fields are not checked."""
         return self._with(fields, num_rows, num_rows)
 
-    def emptied(self, num_rows: int) -> Batch:
-        """Return a batch of the same schema with so many rows, none of them real."""
+    def emptied(self, num_rows: int, device: torch.device | str | None = None) -> Batch:
+        """Return a batch of the same schema with so many rows, none of them real; where this one is, or on a device."""
         fields: dict[str, Field] = {}
         for name, field in self._fields.items():
             if isinstance(field, Jagged):
-                fields[name] = field.emptied(num_rows)
+                fields[name] = field.emptied(num_rows, device)
             else:
-                fields[name] = field.new_full((num_rows, *field.shape[1:]), self.pad_values.get(name, 0))
+                shape = (num_rows, *field.shape[1:])
+                fields[name] = field.new_full(shape, self.pad_values.get(name, 0), device=device)
         return self._with(fields, num_rows, 0)
 
     # What is in it.
@@ -128,6 +137,12 @@ class Batch:
             self._schema = schema_of(self._fields)
         return self._schema
 
+    def has_fields_of(self, other: Batch) -> bool:
+        """Say whether schemas are equal: the same as comparing them, and much faster where no schema is made yet."""
+        if self._fields.keys() != other._fields.keys():
+            return False
+        return all(_is_alike(field, other._fields[name]) for name, field in self._fields.items())
+
     def padding(self) -> tuple[tuple[str, str], ...]:
         """Return the pad values in a form that can be compared, also where they are not a number."""
         return tuple((name, repr(float(value))) for name, value in sorted(self.pad_values.items()))
@@ -135,6 +150,25 @@ class Batch:
     def to_dict(self) -> dict[str, Field]:
         """Return the fields with their padding."""
         return dict(self._fields)
+
+    def with_field(self, name: str, field: Any) -> Batch:
+        """Return the batch with one more field, or with another one under this name."""
+        added = _as_field(name, field)
+        _check_rows(name, added, self.batch_size)
+        _check_padding(name, added, self.num_real, self.pad_values.get(name, 0))
+        batch = self._with({**self._fields, name: added}, self.batch_size, self.num_real)
+        batch._schema = None
+        return batch
+
+    def without(self, name: str) -> Batch:
+        """Return the batch without a field."""
+        self[name]
+        batch = self._with(
+            {kept: field for kept, field in self._fields.items() if kept != name}, self.batch_size, self.num_real
+        )
+        batch.pad_values = {kept: value for kept, value in self.pad_values.items() if kept != name}
+        batch._schema = None
+        return batch
 
     # Rows added, taken, put together.
 
@@ -257,6 +291,19 @@ def _as_field(name: str, field: Any) -> Field:
     raise InputError(f"field {name!r} must be a tensor or jagged, got {type(field).__name__}")
 
 
+def _is_alike(field: Field, other: Field) -> bool:
+    if isinstance(field, torch.Tensor) and isinstance(other, torch.Tensor):
+        return field.dtype == other.dtype and field.shape[1:] == other.shape[1:]
+    if isinstance(field, Jagged) and isinstance(other, Jagged):
+        if field.keys != other.keys or (field.weights is None) != (other.weights is None):
+            return False
+        pairs = [(field.values, other.values), (field.lengths, other.lengths)]
+        if field.weights is not None and other.weights is not None:
+            pairs.append((field.weights, other.weights))
+        return all(_is_alike(mine, theirs) for mine, theirs in pairs)
+    return False
+
+
 def _check_rows(name: str, field: Field, batch_size: int) -> None:
     rows = field.batch_size if isinstance(field, Jagged) else (field.shape[0] if field.dim() else None)
     if rows != batch_size:
@@ -267,9 +314,11 @@ def _check_padding(name: str, field: Field, num_real: int, pad_value: float) -> 
     """Look at the padding rows; on a device other than the CPU that would wait for it, so it is left."""
     if field.device.type != "cpu":
         return
+    if isinstance(field, Jagged) and pad_value:
+        raise InputError(f"field {name!r} is jagged: its padding is empty and has no value")
+    if num_real == (field.batch_size if isinstance(field, Jagged) else field.shape[0]):
+        return
     if isinstance(field, Jagged):
-        if pad_value:
-            raise InputError(f"field {name!r} is jagged: its padding is empty and has no value")
         padding = field.lengths.view(len(field.keys), -1)[:, num_real:]
         wrong = padding != 0
     else:

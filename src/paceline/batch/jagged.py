@@ -120,11 +120,11 @@ class Jagged:
         added = self.lengths.new_zeros((len(self.keys), num_rows - self.batch_size))
         return self._with(self.values, torch.cat([self._grid, added], 1).reshape(-1), self.weights)
 
-    def emptied(self, num_rows: int) -> Jagged:
-        """Return so many rows of empty lists under the same keys."""
-        weights = None if self.weights is None else self.weights.new_empty((0, *self.weights.shape[1:]))
-        values = self.values.new_empty((0, *self.values.shape[1:]))
-        return self._with(values, self.lengths.new_zeros(len(self.keys) * num_rows), weights)
+    def emptied(self, num_rows: int, device: torch.device | str | None = None) -> Jagged:
+        """Return so many rows of empty lists under the same keys; on the same device, if none is given."""
+        weights = None if self.weights is None else self.weights.new_empty((0, *self.weights.shape[1:]), device=device)
+        values = self.values.new_empty((0, *self.values.shape[1:]), device=device)
+        return self._with(values, self.lengths.new_zeros(len(self.keys) * num_rows, device=device), weights)
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Jagged:
         """Return the same with the function applied to each tensor: to move or pin it."""

@@ -16,6 +16,8 @@ class AloneComm:
     world_size = 1
     carrier = "alone"
     is_thread_safe = True
+    is_whole_job = True
+    carries_host_memory = True
 
     def barrier(self) -> None:
         """Wait for nobody."""
@@ -44,6 +46,9 @@ class AloneComm:
     def duplicate(self) -> AloneComm:
         """Return another group of one."""
         return AloneComm()
+
+    def free(self) -> None:
+        """There is nothing to let go of."""
 
     def abort(self, reason: str) -> None:
         """End this process."""

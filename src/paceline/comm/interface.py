@@ -47,6 +47,14 @@ class Comm(Protocol):
     def is_thread_safe(self) -> bool:
         """Whether a thread may call on a duplicate while another calls on this one."""
 
+    @property
+    def carries_host_memory(self) -> bool:
+        """Whether arrays may be in the host's memory; NCCL takes only those on a GPU."""
+
+    @property
+    def is_whole_job(self) -> bool:
+        """Whether these are all ranks of the job."""
+
     def barrier(self) -> None:
         """Wait until all ranks are here."""
 
@@ -70,6 +78,9 @@ class Comm(Protocol):
 
     def duplicate(self) -> Comm:
         """Return a group of the same ranks whose calls cannot be mixed up with this one's."""
+
+    def free(self) -> None:
+        """Let go of a duplicate, which is of no more use then. All ranks call it, when nothing is under way."""
 
     def abort(self, reason: str) -> None:
         """End the whole job: no rank is left waiting for this one."""

@@ -19,9 +19,15 @@ class MpiComm:
     """An intracommunicator of MPI. Make it from your own; it duplicates nothing by itself."""
 
     carrier = "mpi"
+    carries_host_memory = True
 
     def __init__(self, communicator: MPI.Intracomm | None = None) -> None:
         self._mpi = communicator if communicator is not None else MPI.COMM_WORLD
+
+    @property
+    def communicator(self) -> MPI.Intracomm:
+        """The communicator of mpi4py."""
+        return self._mpi
 
     @property
     def rank(self) -> int:
@@ -37,6 +43,11 @@ class MpiComm:
     def is_thread_safe(self) -> bool:
         """Whether this MPI was started so that several threads may call it at a time."""
         return MPI.Query_thread() == MPI.THREAD_MULTIPLE
+
+    @property
+    def is_whole_job(self) -> bool:
+        """Whether these are all ranks of the job."""
+        return self.world_size == MPI.COMM_WORLD.Get_size()
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""
@@ -78,6 +89,11 @@ class MpiComm:
     def duplicate(self) -> MpiComm:
         """Return a duplicated communicator."""
         return MpiComm(self._mpi.Dup())
+
+    def free(self) -> None:
+        """Free the communicator, if MPI still runs."""
+        if not MPI.Is_finalized() and self._mpi != MPI.COMM_WORLD:
+            self._mpi.Free()
 
     def abort(self, reason: str) -> None:
         """End all ranks of the job."""

@@ -81,6 +81,8 @@ class ThreadsComm:
 
     carrier = "threads"
     is_thread_safe = True
+    is_whole_job = True
+    carries_host_memory = True
 
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self._meeting = meeting
@@ -140,6 +142,9 @@ class ThreadsComm:
         turn = self._turn
         self._exchange("duplicate", None)
         return ThreadsComm(self._meeting.child(turn), self._rank)
+
+    def free(self) -> None:
+        """There is nothing to let go of."""
 
     def abort(self, reason: str) -> None:
         """Make every wait of the group fail with the reason."""

@@ -66,6 +66,16 @@ class TorchComm:
         """How many ranks there are."""
         return len(self._ranks)
 
+    @property
+    def carries_host_memory(self) -> bool:
+        """Whether arrays may be in the host's memory; NCCL takes only those on a GPU."""
+        return dist.get_backend(self._group) != "nccl"
+
+    @property
+    def is_whole_job(self) -> bool:
+        """Whether these are all ranks of the job."""
+        return self.world_size == dist.get_world_size()
+
     @_says_who_failed
     def barrier(self) -> None:
         """Wait until all ranks are here."""
@@ -123,6 +133,11 @@ class TorchComm:
         the others must call `torch.distributed.new_group` with the same ranks at the same time.
         """
         return TorchComm(dist.new_group(self._ranks, backend=dist.get_backend(self._group)))
+
+    def free(self) -> None:
+        """Destroy the process group, if the job has not destroyed all of them already."""
+        if dist.is_initialized() and self._group is not dist.group.WORLD:
+            dist.destroy_process_group(self._group)
 
     def abort(self, reason: str) -> None:
         """End this process at once: its peers' collectives fail as the connections close."""

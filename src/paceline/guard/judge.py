@@ -24,7 +24,7 @@ from paceline.guard.worlds import Rings, World
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
-_GATHER_SECONDS = 0.2  # how long to wait for ranks that are on their way, to see who is in the minority
+_GATHER_SECONDS = 0.5  # how long to wait for ranks that are on their way, to see who is in the minority
 _SWEEP_SECONDS = 0.1
 _CPU_SECONDS = 0.002  # what a rank must have had of the processor in that time, unless it sleeps
 
@@ -118,14 +118,18 @@ class Judge:
         memory.held_since = memory.held_since or time.monotonic()
         if time.monotonic() - memory.held_since > _GATHER_SECONDS:
             return False
-        coming = sum(len(group.ranks) for group in finding.groups if group.state == "running" and group.call is None)
         if finding.kind != "mismatch":
-            return coming > 0
+            return any(group.state == "running" and group.call is None for group in finding.groups)
         last = max((group.sequence or 0 for group in finding.groups), default=0)
         if any(group.sequence is not None and group.sequence < last for group in finding.groups):
             return True  # in a call before that, which all have entered: it leaves in a moment
-        there = sum(len(group.ranks) for group in finding.groups if group.sequence is not None)
-        return coming > 0 and there - len(finding.ranks) <= len(finding.ranks) + coming
+        odd = set(finding.ranks)
+        where = {group.communicator for group in finding.groups if odd & set(group.ranks)}
+        there = sum(len(group.ranks) for group in finding.groups if group.communicator in where)
+        # the others run, or are in a call on another communicator, such as that in which ranks meet
+        elsewhere = [group for group in finding.groups if group.communicator not in where]
+        coming = sum(len(group.ranks) for group in elsewhere if group.state in ("running", "blocked"))
+        return coming > 0 and there - len(odd) <= len(odd) + coming
 
     def _swept(self, world: World, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""

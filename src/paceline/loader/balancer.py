@@ -21,7 +21,7 @@ import torch
 from paceline.balance import Method, Partition, partition, warm_up
 from paceline.batch.batch import Batch
 from paceline.comm import Comm, CommError
-from paceline.errors import InputError, whole_number
+from paceline.errors import InputError, choice, whole_number
 from paceline.loader.agreement import DisagreementError, gather_message_bytes
 from paceline.loader.background import Background, Closing
 from paceline.loader.collectives import exchange_counted, gather_batches
@@ -142,7 +142,7 @@ class Balancer(Closing):
         tolerance: float = 1e-3,
         on_step: Callable[[StepStatistics], None] | None = None,
     ) -> None:
-        self._route, self._method = _choice(Route, "route", route), _choice(Method, "method", method)
+        self._route, self._method = choice(Route, "route", route), choice(Method, "method", method)
         if not 0 <= tolerance < float("inf"):
             raise InputError(f"tolerance must be a number of at least 0, got {tolerance!r}")
         self._cost, self._tolerance, self._on_step = cost, tolerance, on_step
@@ -153,13 +153,19 @@ class Balancer(Closing):
         self._background = Background("paceline-balance") if comm.is_thread_safe else None
         self._stream: Any = None
         self._broken: BaseException | None = None
+        self._is_closed = False
 
-    def start(self, batch: Batch) -> Balancing:
+    def start(self, batch: Batch, *, problem: str = "") -> Balancing:
         """Begin to balance a batch; returns at once. Costs are asked for here, in the caller's thread.
 
         The batch is read later: its memory must not be used for something else before `finish`.
+
+        Args:
+            batch: This rank's rows.
+            problem: Why this rank cannot go on: then `finish` raises on all ranks.
         """
-        costs = row_costs(self._cost, batch)
+        costs = RowCosts(numbers=np.zeros(batch.batch_size, np.int64), problem=problem)
+        costs = costs if problem else row_costs(self._cost, batch)
         ready = self._mark(batch)
         if self._background is not None:
             return Balancing(self._background.submit(self._balance, batch, costs, ready))
@@ -197,10 +203,15 @@ class Balancer(Closing):
 
     def close(self, *, wait: bool = True) -> None:
         """End the thread, after what is under way; or leave it, where peers may never come."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         if self._background is not None:
             self._background.close(wait=wait)
-        if self._warming is not None and wait:
-            self._warming.join()
+        if wait:
+            if self._warming is not None:
+                self._warming.join()
+            self._comm.free()
 
     def _balance(self, batch: Batch, costs: RowCosts, ready: Any) -> _Done:
         if self._broken is not None:
@@ -284,11 +295,3 @@ class Balancer(Closing):
         if rank.size == 0:
             return batch.emptied(batch.batch_size), bytes_sent
         return gathered.select(torch.from_numpy(begins[rank] + row)).pad_to(batch.batch_size), bytes_sent
-
-
-def _choice(kind: Any, name: str, value: Any) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in kind)
-        raise InputError(f"{name} must be one of {known}, got {value!r}") from None

@@ -48,6 +48,7 @@ class MeanLoss(Closing):
     def __init__(self, comm: Comm, *, device: torch.device | str = "cpu") -> None:
         self._comm, self._device = comm.duplicate(), torch.device(device)
         self._background = Background("paceline-count") if comm.is_thread_safe else None
+        self._is_closed = False
 
     def start(self, num_items: int) -> ItemCount:
         """Begin to count the items of all ranks for one step of the optimiser; returns at once.
@@ -68,6 +69,9 @@ class MeanLoss(Closing):
         """End the thread, after what is under way; or leave it, where peers may never come."""
         if self._background is not None:
             self._background.close(wait=wait)
+        if wait and not self._is_closed:
+            self._comm.free()
+        self._is_closed = True
 
 
 class ItemCount:

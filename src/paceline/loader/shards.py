@@ -1,0 +1,155 @@
+"""Datasets that are a list of shards (files): dealt over ranks and workers, resumed anywhere on any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from torch.utils.data import IterableDataset, get_worker_info
+
+from paceline.balance import partition
+from paceline.errors import InputError, whole_number
+from paceline.plan import Plan
+
+STATE_VERSION = 1
+DONE = -1  # samples of a shard that has been read to its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a worker is: samples of the shard that it reads, or DONE."""
+
+    shard: int
+    num_read: int
+
+
+class ShardStream(IterableDataset[Any]):
+    """The samples of shards, as a stream: every shard is read by one worker of one rank.
+
+    >>> stream = ShardStream(["a", "bcd", "ef"], list, shuffle=False)
+    >>> [sample for sample, _ in stream.samples(rank=1, world_size=2)]
+    ['b', 'c', 'd']
+
+    Give it to `StreamLoader`, which makes batches and keeps ranks in step though they have different numbers of
+    samples.
+
+    Args:
+        shards: What `read` takes: names of files, mostly. The same list on every rank.
+        read: Yields the samples of a shard, in the same order each time.
+        shuffle: Whether shards come in an order of their own in each epoch. Samples within a shard stay in order.
+        seed: Chooses the family of orders.
+        sizes: How large shards are, if that is known: then ranks get about the same size instead of the same number.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Any],
+        read: Callable[[Any], Iterable[Any]],
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        sizes: Any = None,
+    ) -> None:
+        if not len(shards):
+            raise InputError("there is no shard")
+        if sizes is not None and len(sizes) != len(shards):
+            raise InputError(f"sizes must be one for each of {len(shards)} shards, got {len(sizes)}")
+        self.shards, self._read, self._sizes = shards, read, sizes
+        self._order = Plan(len(shards), world_size=1, batch_size=len(shards), shuffle=shuffle, seed=seed)
+        self.epoch = 0
+        self._read_before: dict[int, int] = {}  # samples of shards that a loaded state has
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch. The position that a loaded state has set holds for its own epoch only."""
+        epoch = whole_number("epoch", epoch, least=0)
+        if epoch != self.epoch:
+            self.epoch, self._read_before = epoch, {}
+
+    def deal(self, rank: int, world_size: int, worker: int = 0, num_workers: int = 1) -> list[int]:
+        """Return the shards that a worker of a rank reads, in their order. What a loaded state has read is left out."""
+        order = [int(shard) for shard in self._order.rows(0, self.epoch)[0]]
+        left = [shard for shard in order if self._read_before.get(shard) != DONE]
+        if self._sizes is None:
+            mine = left[rank::world_size]
+        else:
+            groups = (
+                partition([self._sizes[shard] for shard in left], world_size, "longest_first").groups if left else []
+            )
+            mine = [left[place] for place in np.sort(groups[rank])] if left else []
+        return mine[worker::num_workers]
+
+    def samples(self, rank: int, world_size: int) -> Iterator[tuple[Any, Position]]:
+        """Yield the samples of this worker's shards, each with the position after it."""
+        info = get_worker_info()
+        worker, num_workers = (0, 1) if info is None else (info.id, info.num_workers)
+        for shard in self.deal(rank, world_size, worker, num_workers):
+            num_read = self._read_before.get(shard, 0)
+            for sample in islice(self._read(self.shards[shard]), num_read, None):
+                num_read += 1
+                yield sample, Position(shard=shard, num_read=num_read)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the samples of this rank, as the running job says which it is."""
+        from paceline.comm import find_place
+
+        place = find_place()
+        return (sample for sample, _ in self.samples(place.rank, place.world_size))
+
+    def state_of(self, read: Mapping[int, int], rank: int, world_size: int) -> dict[str, Any]:
+        """Return the state of one rank that has read so much of its shards."""
+        return {
+            "version": STATE_VERSION,
+            "epoch": self.epoch,
+            "num_shards": len(self.shards),
+            "shuffle": self._order.shuffle,
+            "seed": self._order.seed,
+            "ranks": [rank],
+            "world_size": world_size,
+            "read": merge_read([self._read_before, read]),
+        }
+
+    def load_states(self, states: Iterable[Mapping[str, Any]]) -> None:
+        """Go on where all ranks of a job were; on any number of them.
+
+        Raises:
+            InputError: If the states are of another stream, or of some of the ranks only.
+        """
+        states = list(states)
+        mine = self.state_of({}, 0, 1)
+        for state in states:
+            for name in ("version", "num_shards", "shuffle", "seed"):
+                if state.get(name) != mine[name]:
+                    raise InputError(
+                        f"the state was saved with another {name}: {state.get(name)!r}, here it is {mine[name]!r}"
+                    )
+        epochs = {state["epoch"] for state in states}
+        ranks = sorted(rank for state in states for rank in state["ranks"])
+        num_ranks = {state["world_size"] for state in states}
+        if len(epochs) != 1 or len(num_ranks) != 1 or ranks != list(range(next(iter(num_ranks), 0))):
+            raise InputError(
+                f"states must be those of all ranks of one job at one time, got ranks {ranks} of jobs of "
+                f"{sorted(num_ranks)} ranks in epochs {sorted(epochs)}"
+            )
+        self.epoch = epochs.pop()
+        self._read_before = merge_read(state["read"] for state in states)
+
+    def forget(self) -> None:
+        """Begin anew: what a loaded state has read was left out once."""
+        self._read_before = {}
+
+
+def merge_read(parts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """Put together how much of each shard was read: the most that anybody says.
+
+    >>> merge_read([{0: 4, 1: 7}, {0: 6, 1: DONE}, {1: 9}])
+    {0: 6, 1: -1}
+    """
+    merged: dict[int, int] = {}
+    for part in parts:
+        for shard, num in part.items():
+            known = merged.get(int(shard), 0)
+            merged[int(shard)] = DONE if DONE in (num, known) else max(num, known)
+    return merged

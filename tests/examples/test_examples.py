@@ -1,0 +1,177 @@
+"""Every example runs as its first lines say, on real ranks, and gives what one process gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+import torch
+
+from paceline import Batch, Plan
+from paceline.batch import Collate
+
+pytestmark = pytest.mark.examples
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TRAIN = EXAMPLES / "ranking" / "train.py"
+DEADLINE = 100.0
+FINDING_CODE = 90
+BROKEN_USERS = 59  # 146 samples on three ranks and 143 on the last: a full batch of 16 less
+
+
+def run(*command: str, folder: Path | None = None, expected: int = 0) -> str:
+    """Run a command as a user would; return what it said."""
+    found = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        command,
+        cwd=folder or EXAMPLES,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": found},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert done.returncode == expected, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def paceline(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "paceline", *arguments]
+
+
+def losses_of_one_process() -> list[float]:
+    """Train what the examples train, with nothing but torch and the order of the plan."""
+    sys.path.insert(0, str(EXAMPLES / "ecosystem"))
+    try:
+        import problem  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+    points, model = problem.Points(), problem.make_model()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    plan = Plan(problem.NUM_SAMPLES, world_size=1, batch_size=problem.GLOBAL_BATCH, seed=0)
+    losses = []
+    for epoch in range(problem.EPOCHS):
+        total = 0.0
+        for row in plan.rows(0, epoch):
+            batch: Batch = Collate(problem.GLOBAL_BATCH)([points[int(sample)] for sample in row if sample >= 0])
+            loss: Any = problem.loss_sum(model, batch)
+            optimiser.zero_grad()
+            (loss / batch.num_real).backward()
+            optimiser.step()
+            total += loss.item()
+        losses.append(total / problem.NUM_SAMPLES)
+    return losses
+
+
+TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
+ECOSYSTEM = {
+    "ddp": TORCHRUN,
+    "fsdp2": TORCHRUN,
+    "accelerate_loop": TORCHRUN,
+    "stateful_dataloader": TORCHRUN,
+    "lightning_trainer": (sys.executable,),
+    "mpi_torch": ("mpiexec", "-n", "2", sys.executable),
+}
+
+
+def test_every_example_is_in_the_table() -> None:
+    found = {path.stem for path in (EXAMPLES / "ecosystem").glob("*.py")} - {"problem"}
+    assert found == set(ECOSYSTEM)
+
+
+@pytest.mark.parametrize("example", ECOSYSTEM)
+def test_the_losses_are_those_of_one_process(example: str) -> None:
+    said = run(*ECOSYSTEM[example], f"ecosystem/{example}.py")
+    found = re.findall(r"^epoch (\d): 53 samples, loss ([\d.]+)$", said, flags=re.MULTILINE)
+    assert [int(epoch) for epoch, _ in found] == [0, 1]
+    assert [float(loss) for _, loss in found] == pytest.approx(losses_of_one_process(), abs=5e-6)
+
+
+# The ranking job.
+
+
+def test_four_ranks_learn_what_one_learns_and_go_on_elsewhere(tmp_path: Path) -> None:
+    small = (str(TRAIN), "--users", "60", "--epochs", "2")
+    one = run(*paceline("run", "-n", "1", *small, "--losses", "one.json"), folder=tmp_path)
+    saving = ("--checkpoint", "state.pt", "--save-every", "4", "--stop-after", "6")
+    run(*paceline("run", "-n", "4", *small, *saving), folder=tmp_path)
+    # two steps after the last checkpoint it was interrupted: the rest is done by two ranks
+    resuming = ("--checkpoint", "state.pt", "--resume", "--losses", "rest.json", "--workers", "1")
+    two = run(*paceline("run", "-n", "2", *small, *resuming), folder=tmp_path)
+    losses = json.loads((tmp_path / "one.json").read_text())
+    rest = json.loads((tmp_path / "rest.json").read_text())
+    assert rest == pytest.approx(losses[4:], abs=2e-6)
+    areas = [re.findall(r"AUC ([\d.]+)", said) for said in (one, two)]
+    assert len(areas[0]) == len(areas[1]) == 2
+    assert [float(area) for area in areas[1]] == pytest.approx([float(area) for area in areas[0]], abs=2e-3)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_demo_trains_and_then_shows_the_classic_bug() -> None:
+    said = run(sys.executable, "demo.py", "--users", str(BROKEN_USERS))
+    assert re.search(r"epoch 1: loss [\d.]+, AUC [\d.]+, \d+ ms per step\n", said)
+    before, after = re.findall(r"epoch 1: 10 steps, 581 used, 59 padded, imbalance ([\d.]+) -> ([\d.]+)", said)[0]
+    assert float(after) < float(before)
+    assert "rank 3 fell out of line: it left the loop" in said
+    assert "cause: uneven-steps" in said
+
+
+def test_a_rank_that_is_killed_in_an_epoch_is_named(tmp_path: Path) -> None:
+    command = paceline("run", "--json", "outcome.json", "-n", "3", str(TRAIN), "--users", "400", "--epochs", "50")
+    with subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL,
+    ) as job:  # fmt: skip
+        victim = wait_for_training(job.pid, tmp_path)
+        os.kill(victim, signal.SIGKILL)
+        _, said = job.communicate(timeout=DEADLINE)
+    assert job.returncode == FINDING_CODE, said
+    finding = json.loads((tmp_path / "outcome.json").read_text())["finding"]
+    assert (finding["kind"], finding["cause"], finding["ranks"]) == ("peer-gone", "killed", [2])
+
+
+def wait_for_training(launcher: int, folder: Path) -> int:
+    """Wait until the ranks are in their loop; return the process of the last rank."""
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        for process in psutil.Process(launcher).children(recursive=True):
+            try:
+                environment = process.environ()
+                is_rank = environment.get("RANK") == "2" and str(TRAIN) in " ".join(process.cmdline())
+                if is_rank and process.cpu_times().user > 4 and process.num_threads() > 2:
+                    return int(process.pid)
+            except psutil.Error:
+                continue
+        time.sleep(0.1)
+    raise AssertionError("the ranks have not come to their loop")
+
+
+def test_a_full_disk_is_an_error_on_all_ranks_and_the_last_checkpoint_stays_whole(tmp_path: Path) -> None:
+    small = (str(TRAIN), "--users", "60", "--checkpoint", "state.pt", "--save-every", "3")
+    run(*paceline("run", "-n", "2", *small, "--stop-after", "3"), folder=tmp_path)
+    before = (tmp_path / "state.pt").read_bytes()
+    # files may not grow beyond what a checkpoint needs: as on a full disk, the write fails half way
+    limited = f"ulimit -f {len(before) // 2048}; exec {sys.executable} -m paceline.launch.local 2 {sys.executable} "
+    done = subprocess.run(
+        ["bash", "-c", limited + " ".join(small)],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.count("OneRankError: rank 0 failed: ") == 2, done.stderr
+    assert (tmp_path / "state.pt").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("state")] == ["state.pt"]
+    torch.load(tmp_path / "state.pt", weights_only=True)
