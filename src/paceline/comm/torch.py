@@ -135,9 +135,10 @@ class TorchComm:
         return TorchComm(dist.new_group(self._ranks, backend=dist.get_backend(self._group)))
 
     def free(self) -> None:
-        """Destroy the process group, if the job has not destroyed all of them already."""
-        if dist.is_initialized() and self._group is not dist.group.WORLD:
-            dist.destroy_process_group(self._group)
+        """Leave the process group to the end of the job.
+
+        A job of torch 2.13 that has destroyed one group of gloo by itself may abort when it exits.
+        """
 
     def abort(self, reason: str) -> None:
         """End this process at once: its peers' collectives fail as the connections close."""
