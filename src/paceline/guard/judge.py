@@ -118,11 +118,11 @@ class Judge:
         memory.held_since = memory.held_since or time.monotonic()
         if time.monotonic() - memory.held_since > _GATHER_SECONDS:
             return False
+        if finding.kind != "mismatch":
+            return any(group.state == "running" and group.call is None for group in finding.groups)
         last = max((group.sequence or 0 for group in finding.groups), default=0)
         if any(group.sequence is not None and group.sequence < last for group in finding.groups):
             return True  # in a call before that, which all have entered: it leaves in a moment
-        if finding.kind != "mismatch":
-            return any(group.state == "running" and group.call is None for group in finding.groups)
         odd = set(finding.ranks)
         where = {group.communicator for group in finding.groups if odd & set(group.ranks)}
         there = sum(len(group.ranks) for group in finding.groups if group.communicator in where)
