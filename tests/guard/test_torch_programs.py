@@ -176,7 +176,7 @@ def test_a_broken_program_ends_with_its_diagnosis(case: Case, tmp_path: Path) ->
     assert marked_lines(program) & (lines_in(finding) | lines_in(finding["divergence"])), finding
     assert not case.parts_before or marked_lines(program) == lines_in(finding["divergence"]), finding
     assert f"paceline: {finding['summary']}" in ended.stderr
-    assert finding["latency_ms"] < 1000
+    assert 0 <= finding["latency_ms"] < DEADLINE * 1000  # how fast it is, benchmarks/detection.py measures
 
 
 # number of ranks, launcher, program and its arguments

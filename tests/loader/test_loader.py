@@ -26,7 +26,7 @@ CARRIERS = ["threads", "torch", "mpi"]
 
 
 def values(outcomes: list[Outcome]) -> list[Any]:
-    assert [outcome.traceback for outcome in outcomes if not outcome.ok] == []
+    assert [outcome.traceback or outcome for outcome in outcomes if not outcome.ok] == []
     return [outcome.value for outcome in outcomes]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import torch
+import torch.utils.data
 
 from paceline.batch.batch import Batch
 from paceline.batch.jagged import Jagged
@@ -36,6 +38,8 @@ def as_batch(source: Any, *, num_real: int | None = None, pad_values: Mapping[st
 
 
 _NUMBERS = {float, int, bool}
+_FEWEST = 2  # fields of numbers that are worth a block
+_SHARED_BYTES = 16384  # smaller ones are copied as fast
 
 
 class UnknownDtypeError(InputError):
@@ -89,7 +93,12 @@ class Collate:
             if self._empty is None:
                 raise InputError("a batch of no sample has no shape: give Collate an example of a sample")
             return self._empty.emptied(self.batch_size)
-        columns = {name: self._column(name, values) for name, values in self._columns(samples).items()}
+        given = self._columns(samples)
+        columns: dict[str, torch.Tensor | Jagged] = _number_columns(given)
+        for name, values in given.items():
+            if name not in columns:
+                columns[name] = self._column(name, values)
+        columns = {name: columns[name] for name in given}
         pad_values = {name: value for name, value in self._pad_values.items() if name in columns}
         if self._empty is not None:  # columns are right by construction, and settings have been checked
             return Batch.unchecked(columns, len(samples), pad_values).pad_to(self.batch_size)
@@ -125,21 +134,53 @@ class Collate:
         return _dense_column(name, values)
 
 
+def _number_columns(given: dict[str, list[Any]]) -> dict[str, torch.Tensor | Jagged]:
+    """Return the fields of Python's numbers, in one block of memory: a dozen of them cost little more than one."""
+    columns: dict[str, torch.Tensor | Jagged] = {}
+    for kind, dtype in ((float, np.float32), (int, np.int64)):
+        names = [name for name, values in given.items() if type(values[0]) is kind]
+        if len(names) < _FEWEST or torch.get_default_dtype() is not torch.float32:
+            continue
+        try:
+            block = np.array([given[name] for name in names])
+        except ValueError:  # lists among them
+            continue
+        if block.ndim == 2 and block.dtype.kind == ("f" if kind is float else "i"):
+            rows = torch.from_numpy(block.astype(dtype, copy=False))
+            columns |= dict(zip(names, rows.unbind(), strict=True))
+    return columns
+
+
 def _dense_column(name: str, values: list[Any]) -> torch.Tensor:
     kinds = set(map(type, values))
     if kinds <= _NUMBERS:
         return _numbers(values)
     if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
-        return torch.from_numpy(np.stack(values))
+        out = _shared(torch.from_numpy(values[0]), (len(values), *values[0].shape))
+        if out is None:
+            return torch.from_numpy(np.stack(values))
+        np.stack(values, out=out.numpy())
+        return out
     tensors = values if kinds == {torch.Tensor} else [_tensor(value) for value in values]
     try:
-        return torch.stack(tensors)
+        return torch.stack(tensors, out=_shared(tensors[0], (len(tensors), *tensors[0].shape)))
     except RuntimeError:
         shapes = sorted({tuple(tensor.shape) for tensor in tensors})
         if len(shapes) > 1:
             wanted = "declare it as jagged, or pad it"
             raise InputError(f"field {name!r} has samples of shapes {shapes}: {wanted}") from None
         raise
+
+
+def _shared(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
+    """In a worker, return memory that it shares with the job, so that a batch is not copied on its way; else None."""
+    if torch.utils.data.get_worker_info() is None or like.device.type != "cpu" or like.is_sparse:
+        return None
+    num_bytes = math.prod(shape) * like.element_size()
+    if num_bytes < _SHARED_BYTES:
+        return None
+    storage: torch.UntypedStorage = torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call]
+    return torch.empty(0, dtype=like.dtype).set_(storage).view(shape)
 
 
 def _numbers(values: list[Any]) -> torch.Tensor:

@@ -25,6 +25,7 @@ _REDUCE = {
 }
 # the name of all_gather_into_tensor from torch 2.13 on, which deprecates the old one
 _all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_group_of: Any = dist.distributed_c10d._resolve_process_group  # type: ignore[attr-defined]
 _DIRECT_BYTES = 256 * 1024
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -51,10 +52,15 @@ class TorchComm:
     is_thread_safe = True
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
-        self._group = group if group is not None else dist.group.WORLD
+        # By its name: a group that something holds when the interpreter ends may end it with an abort.
+        self._name = None if group is None or group is dist.group.WORLD else group.group_name
         self._ranks = dist.get_process_group_ranks(self._group)
         # gloo gathers around a ring, one hop after the other; sending to each rank directly takes a third of the time
         self._passes_around = dist.get_backend(self._group) == "gloo" and len(self._ranks) > 1
+
+    @property
+    def _group(self) -> Any:
+        return None if self._name is None else _group_of(self._name)
 
     @property
     def rank(self) -> int:
@@ -135,9 +141,10 @@ class TorchComm:
         return TorchComm(dist.new_group(self._ranks, backend=dist.get_backend(self._group)))
 
     def free(self) -> None:
-        """Destroy the process group, if the job has not destroyed all of them already."""
-        if dist.is_initialized() and self._group is not dist.group.WORLD:
-            dist.destroy_process_group(self._group)
+        """Leave the process group to the end of the job.
+
+        A job of torch 2.13 that has destroyed one group of gloo by itself may abort when it exits.
+        """
 
     def abort(self, reason: str) -> None:
         """End this process at once: its peers' collectives fail as the connections close."""

@@ -8,6 +8,7 @@ until the launcher says so: mpiexec would kill the other ranks before they can s
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import pickle
 import select
@@ -78,6 +79,7 @@ def _work(folder: JobFolder, carrier: str, rank: int, world_size: int) -> int:
         value, take_leave = _call(folder, carrier, rank, world_size)
         code = _write_result(folder, rank, {"value": value})
         if code == 0:
+            gc.collect()  # what holds a group of torch must go before the groups do
             take_leave()
             return 0  # and an end as usual: MPICH takes leave of its launcher only then
     except SystemExit as error:

@@ -242,19 +242,22 @@ class Loader(Closing):
             print(self.summary, file=sys.stderr)
 
     def _pass(self, plan: EpochPlan | None, epoch: int, num_steps: int, tally: Tally) -> Pass:
-        if self.comm.world_size > 1 and self._alarm is None:
-            self._alarm = Alarm(self.comm, self._grace)
         return Pass(
             comm=self.comm,
             check=self._check,
             facts=self._facts(plan, epoch, num_steps),
-            alarm=self._alarm,
+            alarm=None if self.comm.world_size == 1 else self._made_alarm,
             balancer=None if self._cost is None or self.comm.world_size == 1 else self._made_balancer,
             tally=tally,
             epoch=epoch,
             num_steps=num_steps,
             device=self._device,
         )
+
+    def _made_alarm(self) -> Alarm:
+        if self._alarm is None:
+            self._alarm = Alarm(self.comm, self._grace)
+        return self._alarm
 
     def _made_balancer(self) -> Balancer:
         if self._balancer is None:

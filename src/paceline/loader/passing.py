@@ -43,7 +43,7 @@ class Pass:
         comm: The ranks.
         check: When ranks compare.
         facts: What must be the same on all ranks, as a reader sees it.
-        alarm: Tells others of a problem; None if this rank is alone.
+        alarm: Makes what tells others of a problem, or gives it again; None if this rank is alone.
         balancer: Makes what evens out work, or gives it again; None if there is no cost function. It is asked once
             ranks have met: if only some of them had a cost function, they would part here.
         tally: What is noted for the summary.
@@ -55,41 +55,41 @@ class Pass:
     comm: Comm
     check: Check
     facts: Mapping[str, str]
-    alarm: Alarm | None
+    alarm: Callable[[], Alarm] | None
     balancer: Callable[[], Balancer] | None
     tally: Tally
     epoch: int
     num_steps: int
     device: torch.device | None
     told: list[Tally] = field(default_factory=list)  # what all ranks have noted, once the pass has ended
+    _turn: Turn | None = None  # the alarm of this pass, from the second step on
     _heard: Problem | None = None  # because of which this rank has left the loop
     _empty: Batch | None = None  # the fields on which ranks agree, without rows
 
-    def over(self, source: Iterator[Loaded]) -> Iterator[tuple[Batch, Ids]]:
+    def over(self, source: Iterator[Loaded]) -> Iterator[tuple[Batch, list[int]]]:
         """Yield this rank's batches with the samples of their real rows. All ranks ask for each."""
         if self.alarm is None:
             yield from self._alone(source)
             return
-        turn = self.alarm.begin()
         try:
             first = self._receive(source, 0) if self.num_steps else None
             self._meet(first)
-            balancer = None if self.balancer is None else self.balancer()
-            if first is not None:
-                yield from (
-                    self._in_turn(first, source, turn) if balancer is None else self._balanced(first, source, balancer)
-                )
-            self.told = self._part(self.alarm, turn)
+            if first is not None and self.balancer is not None:
+                yield from self._balanced(first, source, self.balancer())
+            elif first is not None:
+                yield from self._in_turn(first, source, self.alarm)
+            self.told = self._part(self.alarm())
         finally:
-            turn.end()
+            if self._turn is not None:
+                self._turn.end()
 
-    def _part(self, alarm: Alarm, turn: Turn) -> list[Tally]:
+    def _part(self, alarm: Alarm) -> list[Tally]:
         """Meet at the end of the pass, wherever that is: ranks may have heard of a problem at different steps.
 
         It has a communicator of its own: somebody may wait in a collective of the job, until its alarm ends it.
         """
-        if self._heard is not None and self._heard.rank == self.comm.rank:
-            turn.announce(self._heard, has_left=True)
+        if self._turn is not None and self._heard is not None and self._heard.rank == self.comm.rank:
+            self._turn.announce(self._heard, has_left=True)
         try:
             told = gather_objects(alarm.apart, (self.tally, self._heard), self._carried_by)
         except CommError as error:
@@ -99,7 +99,7 @@ class Pass:
         raise_problem(problem for _, problem in told)
         return [tally for tally, _ in told]
 
-    def _alone(self, source: Iterator[Loaded]) -> Iterator[tuple[Batch, Ids]]:
+    def _alone(self, source: Iterator[Loaded]) -> Iterator[tuple[Batch, list[int]]]:
         for step in range(self.num_steps):
             loaded = self._receive(source, step)
             if step == 0:
@@ -107,14 +107,18 @@ class Pass:
                 loaded = self._filled(loaded)
             raise_problem([loaded.problem])
             assert loaded.batch is not None  # it has no problem
-            yield loaded.batch, np.array(loaded.ids, np.int64)
+            yield loaded.batch, loaded.ids
         self.told = [self.tally]
 
-    def _in_turn(self, first: Loaded, source: Iterator[Loaded], turn: Turn) -> Iterator[tuple[Batch, Ids]]:
+    def _in_turn(
+        self, first: Loaded, source: Iterator[Loaded], alarm: Callable[[], Alarm]
+    ) -> Iterator[tuple[Batch, list[int]]]:
         """Yield batches as they are. Each is looked at one step ahead, so that others hear of a problem in time."""
         loaded, ahead = self._filled(first), None
         for step in range(self.num_steps):
             if step > 0:
+                # made when the first batch is out: nobody needs it before
+                turn = self._turn = self._turn or alarm().begin()
                 self._heard = turn.heard(step)
                 if self._heard is not None:
                     return
@@ -127,9 +131,11 @@ class Pass:
                 elif step == 1:  # nobody has looked ahead at this one
                     raise_problem(gather_objects(self.comm, loaded.problem, self._carried_by))
             assert loaded.batch is not None  # problems were raised, on all ranks
-            yield loaded.batch, np.array(loaded.ids, np.int64)
+            yield loaded.batch, loaded.ids
 
-    def _balanced(self, first: Loaded, source: Iterator[Loaded], balancer: Balancer) -> Iterator[tuple[Batch, Ids]]:
+    def _balanced(
+        self, first: Loaded, source: Iterator[Loaded], balancer: Balancer
+    ) -> Iterator[tuple[Batch, list[int]]]:
         """Yield batches after rows have moved; while one is used, the next is balanced. Problems travel with costs."""
         pending: deque[tuple[Balancing, Problem | None]] = deque()
         begun = 0
@@ -147,7 +153,7 @@ class Pass:
             self.tally.note_step(balancing.statistics)
             ids = batch[IDS]
             assert isinstance(ids, torch.Tensor)
-            yield batch.without(IDS), ids[: batch.num_real].cpu().numpy()
+            yield batch.without(IDS), ids[: batch.num_real].tolist()
 
     def _start(self, loaded: Loaded, balancer: Balancer) -> Balancing:
         batch = loaded.batch if loaded.batch is not None else self._filled(replace(loaded, problem=None)).batch
@@ -220,15 +226,20 @@ class Handed:
     going: Pass
     num_steps: int = 0
     num_rows: int = 0  # of the last batch
-    last: Ids = field(default_factory=lambda: np.empty(0, np.int64))  # samples of the last batch
+    last_ids: list[int] = field(default_factory=list)  # samples of the last batch
     kept: list[Ids] = field(default_factory=list)
 
-    def note(self, batch: Batch, ids: Ids) -> None:
+    def note(self, batch: Batch, ids: list[int]) -> None:
         """Note a batch that is handed out."""
         self.num_steps += 1
-        self.num_rows, self.last = batch.batch_size, ids
+        self.num_rows, self.last_ids = batch.batch_size, ids
         if self.keeps_ids:
-            self.kept.append(ids)
+            self.kept.append(np.array(ids, np.int64))
+
+    @property
+    def last(self) -> Ids:
+        """The samples of the last batch."""
+        return np.array(self.last_ids, np.int64)
 
     @property
     def has_ended(self) -> bool:

@@ -87,12 +87,12 @@ class Source:
             return self._load(ask)
 
     def _load(self, ask: Ask) -> Loaded:
-        nothing = Loaded(batch=None, ids=[], num_rows=ask.num_rows)
         try:
             batch = self._batch(self._samples(ask.ids), ask.num_rows) if ask.ids else None
-            return replace(nothing, batch=batch, ids=ask.ids)
+            return Loaded(batch=batch, ids=ask.ids, num_rows=ask.num_rows)
         except Exception as error:
             whole = Problem.of(error)
+        nothing = Loaded(batch=None, ids=[], num_rows=ask.num_rows)
         # now one by one, to know which sample it is
         samples, ids, skipped = [], [], []
         for sample in ask.ids:
