@@ -16,6 +16,9 @@ from hypothesis import settings
 settings.register_profile("paceline", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("paceline")
 
+# Unbuffered, Python writes the words of a line one by one, and ranks that share a pipe mix them.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 # importing these for doctests would initialise MPI in this process, or put the guard's hooks into it
 collect_ignore = [
     "src/paceline/comm/mpi.py",

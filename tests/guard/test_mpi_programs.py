@@ -182,8 +182,7 @@ class _Running:
         folder.mkdir()
         self._out, self._err = folder / "out.txt", folder / "err.txt"
         (folder / "in.txt").write_text(_INPUT)
-        # Unbuffered, every word is written by itself, and the words of ranks mix.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        environment = dict(os.environ)
         # two launchers of Open MPI that start at the same moment must not share a folder; its paths must be short
         self._session = tempfile.TemporaryDirectory(prefix="pl", dir="/tmp", ignore_cleanup_errors=True)
         environment["TMPDIR"] = self._session.name

@@ -101,10 +101,9 @@ BROKEN_CASES = (
 
 
 def environment() -> dict[str, str]:
-    """Return ours, with the programs' folder, one thread per rank, and output in whole lines."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    found = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
-    return {**kept, "OMP_NUM_THREADS": "1", "PATH": found, "PYTHONPATH": str(CORRECT), "PYTHONWARNINGS": "ignore"}
+    """Return ours, with the programs' folder, and one thread per rank."""
+    found = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PATH": found, "PYTHONPATH": str(CORRECT), "PYTHONWARNINGS": "ignore"}
 
 
 def run(command: list[str], folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
