@@ -8,6 +8,8 @@ TWO := -n 2 --dist worksteal
 # as a variable, the constraints hold for build environments too
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# every rank is a process of its own: without compiled files each would compile our code again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec bench breaks clean
 

@@ -222,7 +222,9 @@ def _job(program: Path, world_size: int) -> list[str]:
 
 
 def _watched(program: Path, world_size: int, told: Path) -> list[str]:
-    return [sys.executable, "-m", "paceline", "run", "--json", str(told), "--", *_job(program, world_size)]
+    # on a machine that is busy with other work ranks may wait long, which is told but is no finding
+    guard = [sys.executable, "-m", "paceline", "run", "--json", str(told), "--notice", "100"]
+    return [*guard, "--", *_job(program, world_size)]
 
 
 def _run_both(program: Path, world_size: int, told: Path) -> tuple[Ended, Ended]:

@@ -135,7 +135,8 @@ def started(launcher: str, num_ranks: int, *program: str) -> list[str]:
 
 def watched(launcher: str, num_ranks: int, *program: str) -> list[str]:
     """Return the command that starts ranks under the guard, by our own launcher in its short form."""
-    guard = [sys.executable, "-m", "paceline", "run", "--json", "outcome.json"]
+    # on a machine that is busy with other work ranks may wait long, which is told but is no finding
+    guard = [sys.executable, "-m", "paceline", "run", "--json", "outcome.json", "--notice", "100"]
     if launcher == "own":
         return [*guard, "-n", str(num_ranks), "--carrier", "torch", *program]
     return [*guard, "--", *started(launcher, num_ranks, *program)]

@@ -77,23 +77,18 @@ def _job_folder(function: Callable[..., Any], args: Sequence[Any]) -> Iterator[J
 
 
 def _start(job: _Job, carrier: str) -> None:
-    """Start all ranks; the processes that are our own children are the job's from the first moment."""
+    """Start all ranks by one process of our own, which leads their group and is the job's from the first moment."""
     module = [sys.executable, "-m", "paceline.launch", str(job.folder.path), carrier, str(os.getpid())]
     # Ranks of one machine talk over the loopback; what launchers leave in a temporary folder goes with ours.
     environ = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_JOB}
     environ |= {"TMPDIR": str(job.folder.path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    if carrier == "mpi":
-        commands = [[*find_mpiexec().command(job.world_size), *module]]
-    else:
-        commands = [[*module, str(rank), str(job.world_size)] for rank in range(job.world_size)]
+    world_size = job.world_size
+    command = [*find_mpiexec().command(world_size), *module] if carrier == "mpi" else [*module, str(world_size)]
     with (job.folder.path / "launcher").open("wb") as log:
-        for command in commands:
-            job.begun.append(
-                subprocess.Popen(
-                    command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                )
-            )
+        job.begun = subprocess.Popen(
+            command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ class _Job:
 
     folder: JobFolder
     world_size: int
-    begun: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    begun: subprocess.Popen[bytes] | None = None
     pids: dict[int, tuple[int, int]] = field(default_factory=dict)  # rank -> (worker, keeper)
 
     def watch(self, deadline: float, grace: float) -> dict[int, _Reason]:
@@ -126,7 +121,7 @@ class _Job:
                 return self._stop(waiting, _Reason(f"was still running after {deadline} s", timed_out=True))
             if failed_at is not None and now >= failed_at + grace:
                 return self._stop(waiting, _Reason(f"was ended because {failure}"))
-            if all(process.poll() is not None for process in self.begun):
+            if self.begun is not None and self.begun.poll() is not None:
                 time.sleep(10 * _POLL_SECONDS)  # what ranks wrote last may only now be there
                 said = _Reason(f"ended without a word; the launcher said: {self._said()}")
                 return self._stop(self._running(), said)
@@ -175,10 +170,10 @@ class _Job:
                 _kill(worker)
             if status != 0:  # a keeper whose worker has ended well is gone, and its number may be another's
                 _kill(keeper)
-        for process in self.begun:
+        if self.begun is not None:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+                os.killpg(self.begun.pid, signal.SIGKILL)
+            self.begun.wait()
         end = time.monotonic() + _END_SECONDS
         pids = [pid for pair in self.pids.values() for pid in pair]
         while any(_is_alive(pid) for pid in pids) and time.monotonic() < end:

@@ -1,14 +1,18 @@
-"""What each started process runs: `python -m paceline.launch FOLDER CARRIER PARENT [RANK WORLD_SIZE]`.
+"""What a started process runs: `python -m paceline.launch FOLDER CARRIER PARENT [WORLD_SIZE]`.
 
-The process splits in two. The worker joins its carrier and runs the function. The keeper waits for it, writes down
-how it ended, which only a parent can know, and ends it if the launcher is gone. After a failure the keeper stays
-until the launcher says so: mpiexec would kill the other ranks before they can say what they saw.
+mpiexec starts one for each rank. For torch there is one for all ranks: it imports torch, which takes longer than most
+jobs do, and splits into the ranks.
+
+The process of a rank splits in two. The worker joins its carrier and runs the function. The keeper waits for it,
+writes down how it ended, which only a parent can know, and ends it if the launcher is gone. After a failure the keeper
+stays until the launcher says so: mpiexec would kill the other ranks before they can say what they saw.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib
 import os
 import pickle
 import select
@@ -30,10 +34,33 @@ STACKS_SIGNAL = signal.SIGUSR2  # hydra uses SIGUSR1, to tell ranks that another
 
 
 def main(arguments: list[str]) -> int:
-    """Split into keeper and worker."""
+    """Be one rank, or split into all of them."""
     folder, carrier, parent = JobFolder(Path(arguments[0])), arguments[1], int(arguments[2])
-    rank, world_size = map(int, arguments[3:5]) if len(arguments) > 3 else (None, None)
-    place = find_place(rank, world_size)
+    if len(arguments) == 3:
+        place = find_place()
+        return _split(folder, carrier, parent, place.rank, place.world_size)
+    world_size = int(arguments[3])
+    _import_torch()
+    for rank in range(world_size):
+        if os.fork() == 0:
+            if "numpy" in sys.modules:
+                sys.modules["numpy"].random.seed()  # as Python does for its own: ranks draw different numbers
+            return _split(folder, carrier, parent, rank, world_size)
+    for _ in range(world_size):
+        os.wait()
+    return 0
+
+
+def _import_torch() -> None:
+    try:
+        importlib.import_module("torch.distributed")
+    except ImportError:
+        return  # every rank meets it again, and says so
+    gc.freeze()  # what ranks share is not theirs to look through
+
+
+def _split(folder: JobFolder, carrier: str, parent: int, rank: int, world_size: int) -> int:
+    """Split into keeper and worker."""
     try:
         parent_gone = os.pidfd_open(parent)
     except ProcessLookupError:
@@ -41,9 +68,9 @@ def main(arguments: list[str]) -> int:
     worker = os.fork()
     if worker == 0:
         os.close(parent_gone)
-        return _work(folder, carrier, place.rank, place.world_size)
+        return _work(folder, carrier, rank, world_size)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    return _keep(folder, place.rank, worker, parent_gone)
+    return _keep(folder, rank, worker, parent_gone)
 
 
 def _keep(folder: JobFolder, rank: int, worker: int, parent_gone: int) -> int:

@@ -25,7 +25,8 @@ def run_ranks(
     """Call `function(comm, *args)` on every rank and return how each rank ended, in the order of ranks.
 
     It raises nothing for a rank that fails: that is an outcome. No process, port, temporary file or shared-memory
-    segment is left, also when ranks are killed or this call is interrupted.
+    segment is left, also when ranks are killed or this call is interrupted. Ranks of torch are split off one process
+    that has imported torch; all else they import and set up by themselves.
 
     >>> [outcome.value for outcome in run_ranks(lambda comm: comm.rank * 10, 3, carrier="threads")]
     [0, 10, 20]
