@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
@@ -15,6 +16,8 @@ from paceline.guard.finding import Finding
 from paceline.guard.progress import stuck_ranks
 
 _COLLECTIVES = ["Barrier", "Allreduce", "Bcast", "Reduce", "allgather"]
+Ranks = tuple[int, ...]
+
 _WORLD = "mpi-world"
 
 
@@ -192,3 +195,20 @@ def test_ten_thousand_ranks_in_a_ring_of_receives_can_never_move() -> None:
     running = replace(ranks[123], threads=(None,))
     ranks[123] = running
     assert not stuck_ranks(Snapshot(ranks=ranks, groups=groups), cautious=True)
+
+
+@pytest.mark.parametrize(
+    ("in_send", "in_barrier", "odd"),
+    [((1, 2), (0, 3), (0,)), ((1,), (0, 2, 3), (1,)), ((1, 2, 3), (0,), (0,)), ((1,), (0,), (0, 1))],
+)
+def test_messages_to_a_rank_that_receives_no_more(in_send: Ranks, in_barrier: Ranks, odd: Ranks) -> None:
+    world_size = len(in_send) + len(in_barrier)
+    groups = {_WORLD: Group(name="WORLD", ranks=tuple(range(world_size)))}
+    send = Call(operation="Ssend", communicator=_WORLD, root=0, tag=0, sequence=1, site="job.py:4")
+    barrier = Call(operation="Barrier", communicator=_WORLD, sequence=1, site="job.py:5")
+    ranks = [_waiting(rank, *((send, 0) if rank in in_send else (barrier, 1))) for rank in range(world_size)]
+    finding = find_stuck(Snapshot(ranks=ranks, groups=groups), cautious=True)
+    assert finding is not None
+    assert (finding.kind, finding.cause, finding.ranks) == ("deadlock", "send-without-receive", odd)
+    assert "to rank 0 at job.py:4" in finding.summary
+    assert "in Barrier on WORLD at job.py:5" in finding.summary

@@ -95,9 +95,10 @@ _BROKEN = [
     Broken("receive_before_send", 2, "deadlock", None, ((0, 1),), "receive-receive"),
     Broken("large_send_before_receive", 3, "deadlock", None, ((0, 1, 2),), "send-send"),
     Broken("ssend_to_itself", 2, "deadlock", None, ((0, 1),), "send-send"),
-    Broken("barrier_against_recv", 3, "deadlock", None, ((0,),)),
-    Broken("probe_without_send", 3, "deadlock", None, ((0,),)),
-    Broken("waitall_for_nothing", 3, "deadlock", None, ((0,),)),
+    Broken("one_receive_for_all", 4, "deadlock", None, ((0,),), "send-without-receive"),
+    Broken("barrier_against_recv", 3, "deadlock", None, ((0,),), "receive-without-send"),
+    Broken("probe_without_send", 3, "deadlock", None, ((0,),), "receive-without-send"),
+    Broken("waitall_for_nothing", 3, "deadlock", None, ((0,),), "receive-without-send"),
     # messages that do not fit
     Broken("wrong_tag", 2, "message", "tag", ((0, 1), (0,)), "wrong-tag"),
     Broken("wrong_source", 3, "message", "source", ((0, 1), (0,)), "wrong-source"),

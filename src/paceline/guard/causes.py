@@ -8,19 +8,15 @@ from dataclasses import dataclass, replace
 
 from paceline.guard.events import Call, EndKind, Snapshot
 from paceline.guard.history import Parting, collectives_of, place_of
-from paceline.guard.match import Mismatch, minority
-from paceline.guard.operations import Family
-from paceline.guard.progress import first_unmet
+from paceline.guard.match import Mismatch
 from paceline.guard.source import Lines, relate
 from paceline.guard.wording import (
-    call_detail,
     call_name,
     member_rank,
     name_ranks,
     new_group_text,
     nth,
     size_text,
-    tag_text,
     verb,
 )
 
@@ -31,7 +27,6 @@ _EVEN_STEPS = (
     "(all_reduce with MIN before the loop)"
 )
 _CRASHES = (4, 6, 7, 8, 11)  # signals that compiled code ends with by itself: ILL, ABRT, BUS, FPE, SEGV
-_MAX_SAID = 4  # groups of ranks that a sentence names
 _PLURALS = {"list of ranks": "lists of ranks"}
 _NAMES_A_RANK = re.compile(r"rank|main|master|leader|process_index", re.IGNORECASE)
 _FIELD_CAUSES = {"root": "root", "reduction": "reduction", "dtype": "dtype", "count": "shape", "communicator": "group"}
@@ -49,7 +44,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Uneven:
+class Uneven:
     """Some ranks have left a loop that others are still in."""
 
     left: tuple[int, ...]
@@ -124,9 +119,9 @@ def _place_text(calls: object) -> str:
 
 def _explain_parting(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> Explanation | None:
     """Explain ranks that have parted before: the call that does not fit is then only where it shows."""
-    uneven = _uneven(snapshot, parting, sources)
+    uneven = find_uneven(snapshot, parting, sources)
     if uneven is not None:
-        return _explain_uneven(uneven)
+        return explain_uneven(uneven)
     return _conditional(snapshot, parting, sources)
 
 
@@ -185,7 +180,7 @@ def _is_other_order(snapshot: Snapshot, mismatch: Mismatch) -> bool:
 # loops
 
 
-def _uneven(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> _Uneven | None:
+def find_uneven(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> Uneven | None:
     """Find out whether ranks parted because some left a loop earlier than others."""
     if parting is None:
         return None
@@ -205,7 +200,7 @@ def _uneven(snapshot: Snapshot, parting: Parting | None, sources: Sources) -> _U
         ends = [at for at, call in longest.items() if at > parting.sequence and place_of(call) == place_of(after)]
         until = min(ends, default=max(longest) + 1)
         more = _rounds(longest, until, place_of(in_loop), place_of(after), before=parting.sequence)
-        return _Uneven(
+        return Uneven(
             left=tuple(left), stayed=tuple(stayed), rounds_of_left=rounds, rounds_of_stayed=more,
             still_in=not ends, site=in_loop.site, after=after.site,
         )  # fmt: skip
@@ -235,7 +230,8 @@ def _has_left_loop(
     return not related.second_in_loop
 
 
-def _explain_uneven(uneven: _Uneven) -> Explanation:
+def explain_uneven(uneven: Uneven) -> Explanation:
+    """Explain ranks that make different numbers of steps."""
     left, stayed = uneven.left, uneven.stayed
     odd = left if len(left) <= len(stayed) else stayed
     rounds = "1 step" if uneven.rounds_of_left == 1 else f"{uneven.rounds_of_left} steps"
@@ -428,78 +424,3 @@ def _condition_of(call: Call, sources: Sources) -> str | None:
     source = sources(file)
     related = relate(source, int(line), 0) if source is not None else None
     return related.first_condition if related is not None else None
-
-
-# ranks that can never move
-
-
-def explain_stuck(snapshot: Snapshot, stuck: frozenset[int], parting: Parting | None, sources: Sources) -> Explanation:
-    """Explain ranks that wait for each other."""
-    calls: dict[int, Call] = {}
-    for rank in sorted(stuck):
-        state = snapshot.state(rank)
-        assert state is not None
-        waiting = next(waiting for waiting in state.threads if waiting is not None)
-        calls[rank] = first_unmet(snapshot, state, waiting)
-    families = {call.facts.family for call in calls.values()}
-    texts = _stuck_text(snapshot, calls)
-    collective = {rank: call for rank, call in calls.items() if call.facts.family is Family.COLLECTIVE}
-    odd = _odd_ones(calls)
-    if families == {Family.COLLECTIVE}:
-        communicators = {call.communicator for call in collective.values()}
-        uneven = _uneven(snapshot, parting, sources) if len(communicators) == 1 else None
-        if uneven is not None:
-            return _explain_uneven(uneven)
-        return Explanation(
-            ranks=odd,
-            summary=f"{name_ranks(stuck)} wait for each other on different communicators: {texts}",
-            cause="call-order",
-            advice="use communicators in the same order on every rank",
-            field="communicator",
-        )
-    if Family.COLLECTIVE not in families:
-        sends = families <= {Family.SEND}
-        return Explanation(
-            ranks=tuple(sorted(stuck)),
-            summary=f"{name_ranks(stuck)} {verb(stuck, 'waits', 'wait')} for "
-            f"{'itself' if len(stuck) == 1 else 'each other'}: {texts}",
-            cause="send-send" if sends else "receive-receive" if families <= {Family.RECEIVE} else "message-order",
-            advice="let one side receive first, or use Sendrecv, or post the receives (Irecv) before the sends"
-            if sends
-            else "let one side send first, or use Sendrecv, or post receives (Irecv) and wait for them together",
-        )
-    return Explanation(
-        ranks=odd,
-        summary=f"{name_ranks(odd)} fell out of line: {texts}",
-        cause="rank-conditional-call",
-        advice="let every rank make the collective, and every receive have its send, in the same order",
-    )
-
-
-def _odd_ones(calls: Mapping[int, Call]) -> tuple[int, ...]:
-    groups: dict[tuple[str, str], list[int]] = {}
-    for rank, call in calls.items():
-        groups.setdefault((call.operation, call.communicator), []).append(rank)
-    return minority(list(groups.values())) if len(groups) > 1 else tuple(sorted(calls))
-
-
-def _stuck_text(snapshot: Snapshot, calls: Mapping[int, Call]) -> str:
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for rank, call in calls.items():
-        key = (call.operation, call.communicator, call.site, call.root, call.tag, call.source, call.source_tag)
-        groups.setdefault(key, []).append(rank)
-    ordered = sorted(groups.values(), key=lambda ranks: (-len(ranks), ranks))
-    texts = []
-    for ranks in ordered[:_MAX_SAID]:
-        call = calls[ranks[0]]
-        detail = call_detail(snapshot, call)
-        group = snapshot.groups.get(call.communicator)
-        on = f" on {group.name}" if group is not None and call.is_collective else ""
-        texts.append(
-            f"{name_ranks(ranks)} in {call_name(call)}{on} at {call.site}" + (f" ({detail})" if detail else "")
-        )
-    more = f" and {len(ordered) - _MAX_SAID} more" if len(ordered) > _MAX_SAID else ""
-    return ", ".join(texts) + more
-
-
-__all__ = ["Explanation", "explain_gone", "explain_mismatch", "explain_stuck", "tag_text"]

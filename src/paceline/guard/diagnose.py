@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from paceline.guard.causes import explain_gone, explain_mismatch, explain_stuck
+from paceline.guard.causes import explain_gone, explain_mismatch
 from paceline.guard.events import Call, EndKind, RankState, Snapshot, Waiting, fits
 from paceline.guard.finding import Divergence, Finding, RankGroup
 from paceline.guard.history import Parting, find_parting
@@ -18,6 +18,7 @@ from paceline.guard.match import Misfit, Mismatch, calls_at, find_misfit, find_m
 from paceline.guard.operations import Family
 from paceline.guard.progress import stuck_ranks
 from paceline.guard.situations import rank_groups
+from paceline.guard.stuck import explain_stuck
 from paceline.guard.wording import call_name, member_rank, name_ranks, size_text, tag_text
 
 Sources = Callable[[str], str | None]  # file -> its text, if it can be read

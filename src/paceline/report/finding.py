@@ -28,6 +28,8 @@ _CAUSES = {
     "receive-receive": "ranks receive from each other before either has sent",
     "send-send": "ranks send to each other before either receives",
     "message-order": "ranks send and receive in orders that do not fit",
+    "send-without-receive": "a message that nobody receives",
+    "receive-without-send": "a receive, or a wait, that nothing comes for",
     "no-such-rank": "a number that names nobody",
     "truncated": "a message larger than its buffer",
     "timeout": "a rank is later than the limit that was given",
