@@ -27,7 +27,7 @@ ONE_IS_MISSING = """
     MPI.COMM_WORLD.Barrier()
     """
 ONE_IS_LATE = """
-    import time
+    import ctypes, time
     from mpi4py import MPI
     if MPI.COMM_WORLD.rank == 1:
         time.sleep(2.5)
@@ -140,15 +140,23 @@ def test_a_job_that_fails_by_itself_is_failed_and_not_a_finding(tmp_path: Path) 
     assert "no rank fell out of line" in done.stderr
 
 
-def test_a_straggler_is_shown_with_its_stack_and_left_alone(tmp_path: Path) -> None:
-    script = write(tmp_path, "train.py", ONE_IS_LATE)
+@pytest.mark.parametrize(
+    ("late", "doing"),
+    [
+        ("time.sleep(2.5)", "sleeping"),
+        ("any(time.monotonic() > end for end in [time.monotonic() + 2.5] for _ in iter(int, 1))", "computing"),
+        ("ctypes.PyDLL(None).usleep(2_500_000)", "sleeping"),  # in compiled code, and lets no Python run
+    ],
+)
+def test_a_straggler_is_shown_with_its_stack_and_left_alone(tmp_path: Path, late: str, doing: str) -> None:
+    script = write(tmp_path, "train.py", ONE_IS_LATE.replace("time.sleep(2.5)", late))
     done = run(tmp_path, "--notice", "1", "--", *mpiexec(2), sys.executable, str(script))
     assert (done.returncode, done.stdout) == (0, "done\ndone\n")
     notices = [line for line in done.stderr.splitlines() if line.startswith("paceline:")]
     assert notices, done.stderr
     assert "rank 0 has waited" in notices[0]
     assert "in Barrier at train.py:6 for rank 1" in notices[0]
-    assert "  rank 1 is sleeping: train.py:5" in done.stderr
+    assert f"  rank 1 is {doing}: train.py:5" in done.stderr
 
 
 def test_a_limit_makes_waiting_fatal(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 from paceline.guard import layout
@@ -17,7 +18,9 @@ from paceline.guard.communicator import Communicator
 from paceline.guard.recorder import Recorder
 from paceline.guard.ring import start_time
 
-STACKS_SIGNAL = signal.SIGRTMIN + 9  # by which the judge asks for the stacks of a rank
+# by which the judge asks where a rank is: the first is answered between two instructions of Python, the second anywhere
+STACK_SIGNAL = signal.SIGRTMIN + 9
+STACK_IN_C_SIGNAL = signal.SIGRTMIN + 10
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # the variable that says where records go
 _MAX_GENERATIONS = 1000
 _LAUNCHERS = ("hydra_pmi_proxy", "prterun", "prted", "mpirun", "mpiexec", "srun", "slurmstepd", "orterun")
@@ -59,11 +62,21 @@ class Session:
             return self.recorder
 
     def _register_stacks(self) -> None:
-        """Let the judge ask where this rank is."""
-        if self.folder is not None and self.recorder is not None:
-            path = self.folder / f"stack.{os.getpid()}"
-            self._stacks = path.open("w")
-            faulthandler.register(STACKS_SIGNAL, file=self._stacks, all_threads=True)
+        """Let the judge ask where this rank's main thread is."""
+        if self.folder is None or self.recorder is None:
+            return
+        self._stacks = (self.folder / f"stack.{os.getpid()}").open("w")
+        faulthandler.register(STACK_IN_C_SIGNAL, file=self._stacks, all_threads=False)
+        if threading.current_thread() is threading.main_thread():  # only it may set handlers
+            signal.signal(STACK_SIGNAL, self.write_stack)
+            signal.siginterrupt(STACK_SIGNAL, False)
+        else:
+            faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=False)
+
+    def write_stack(self, number: int, frame: FrameType | None) -> None:
+        """Answer where the main thread is."""
+        if self._stacks is not None:
+            faulthandler.dump_traceback(self._stacks, all_threads=False)
 
     def _create(self, carrier: str, rank: int, world_size: int, job: str) -> Recorder | None:
         assert self.folder is not None

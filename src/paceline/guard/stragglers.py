@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from paceline.guard.events import RankState, Snapshot
 from paceline.guard.finding import Finding
 from paceline.guard.processes import Activity, activity
 from paceline.guard.progress import ranks_waited_for
-from paceline.guard.session import STACKS_SIGNAL
+from paceline.guard.session import STACK_IN_C_SIGNAL, STACK_SIGNAL, Session
 from paceline.guard.situations import rank_groups
 from paceline.guard.wording import call_name, name_ranks, verb
 from paceline.guard.worlds import World
 
-_STACK_SECONDS = 0.3
+_STACK_SECONDS = 0.4
+_POLL_SECONDS = 0.01
 _MAX_FRAMES = 6
+_MAX_LATE = 8
+_OWN_FRAME = f" in {Session.write_stack.__name__}"  # of the handler that answers
 _DOING = {"R": "computing", "S": "sleeping", "D": "waiting for the disk", "T": "stopped by a signal", "Z": "ending"}
 
 
@@ -83,7 +88,7 @@ class Stragglers:
     def _notice_of(self, world: World, snapshot: Snapshot, seconds: float) -> Notice:
         waiting = sorted(_waits(snapshot))
         wanted = sorted(ranks_waited_for(snapshot))
-        late = tuple(_late(world, rank) for rank in wanted[:8] if rank in world.ranks)
+        late = _late(world, [rank for rank in wanted[:_MAX_LATE] if rank in world.ranks])
         state = snapshot.state(waiting[0])
         assert state is not None
         call = next(thread.call for thread in state.threads if thread is not None)
@@ -126,34 +131,41 @@ def _calls(state: RankState) -> list[tuple[int, int]]:
     return [(thread.call.number, thread.call.entered_ns) for thread in state.threads if thread is not None]
 
 
-def _late(world: World, rank: int) -> Late:
-    held = world.ranks[rank]
-    before = activity(held.process.pid)
-    stack = _stack_of(world, rank)
-    after = activity(held.process.pid)
-    return Late(rank=rank, doing=_doing(before, after), stack=stack)
+def _late(world: World, ranks: Sequence[int]) -> tuple[Late, ...]:
+    files = {
+        rank: held.reader.path.with_name(f"stack.{held.process.pid}")
+        for rank in ranks
+        if not (held := world.ranks[rank]).process.has_ended()  # its number may be another's by now
+    }
+    doing = {rank: _doing(activity(world.ranks[rank].process.pid)) for rank in ranks}  # before asking wakes them
+    texts = dict(zip(files, ask_for_stacks(list(files.values())), strict=True))
+    return tuple(
+        Late(rank=rank, doing=doing[rank], stack=parse_stack(texts.get(rank, ""), world.ranks[rank].reader.shown_path))
+        for rank in ranks
+    )
 
 
-def _doing(before: Activity | None, after: Activity | None) -> str:
-    if before is None or after is None:
-        return "gone"
-    return _DOING.get(after.state, f"in state {after.state}")
+def _doing(found: Activity | None) -> str:
+    return _DOING.get(found.state, f"in state {found.state}") if found is not None else "gone"
 
 
-def _stack_of(world: World, rank: int) -> tuple[str, ...]:
-    """Ask a rank for the stack of its main thread. It answers from a signal handler that runs no Python."""
-    held = world.ranks[rank]
-    path = held.reader.path.with_name(f"stack.{held.process.pid}")
-    if held.process.has_ended() or not path.exists():
-        return ()
-    size = path.stat().st_size
-    with suppress(OSError):
-        os.kill(held.process.pid, STACKS_SIGNAL)
-    deadline = time.monotonic() + _STACK_SECONDS
-    while path.stat().st_size == size and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.01)
-    return parse_stack(path.read_bytes()[size:].decode(errors="replace"), held.reader.shown_path)
+def ask_for_stacks(paths: Sequence[Path]) -> list[str]:
+    """Ask processes for the stacks of their main threads, by the files that they write them to: `stack.PID`.
+
+    A thread that runs Python is asked to answer by itself: looked at from a signal handler its frames may be half made,
+    and the process may crash. One that does not answer is in compiled code, and its frames lie still.
+    """
+    sizes = {path: path.stat().st_size for path in paths if path.exists()}
+    for number in (STACK_SIGNAL, STACK_IN_C_SIGNAL):
+        silent = [path for path, size in sizes.items() if path.stat().st_size == size]
+        for path in silent:
+            with suppress(OSError):
+                os.kill(int(path.suffix[1:]), number)
+        deadline = time.monotonic() + _STACK_SECONDS
+        while any(path.stat().st_size == sizes[path] for path in silent) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+    time.sleep(_POLL_SECONDS)  # the first line is there; let the last be written too
+    return [path.read_bytes()[sizes[path] :].decode(errors="replace") if path in sizes else "" for path in paths]
 
 
 def parse_stack(text: str, shown: object = None) -> tuple[str, ...]:
@@ -166,7 +178,7 @@ def parse_stack(text: str, shown: object = None) -> tuple[str, ...]:
     for line in text.splitlines():
         if "most recent call first" in line:
             frames = []
-        elif line.startswith("  File "):
+        elif line.startswith("  File ") and not line.endswith(_OWN_FRAME):
             file, _, rest = line[len('  File "') :].partition('", line ')
             frames.append(f"{shown(file) if callable(shown) else file}:{rest.split(' ')[0]}")
     return tuple(frames[:_MAX_FRAMES])

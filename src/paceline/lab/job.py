@@ -23,7 +23,7 @@ from typing import Any
 
 from paceline.guard.processes import activity, end_all
 from paceline.lab.case import CASES, Case
-from paceline.lab.rank import STACK_SIGNAL
+from paceline.lab.rank import STACK_IN_C_SIGNAL, STACK_SIGNAL
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.segments import remove_left_segments, segments_now
 
@@ -212,6 +212,7 @@ class _Progress:
         self._last: object = None
         self._began = self._since = self._asked = time.monotonic()
         self._start_seconds: float | None = None  # how long it took until all ranks were past their imports
+        self._stacks: dict[int, str] = {}  # of each rank, when it was last asked
 
     def more_patience(self) -> float:
         """Return by how much longer to wait: as the machine is slow to start ranks, or while all of them leave."""
@@ -230,12 +231,17 @@ class _Progress:
         return time.monotonic() - self._since
 
     def _ask(self) -> None:
+        """Ask ranks that run the script where they are; one that did not answer is in compiled code."""
         self._asked = time.monotonic()
         for rank in range(self._num_ranks):
             pid = _text(self._folder / f"{rank}.pid")
-            if pid and not (self._folder / f"{rank}.over").exists() and _lives(int(pid)):
+            is_ready, is_over = ((self._folder / f"{rank}.{mark}").exists() for mark in ("ready", "over"))
+            if pid and is_ready and not is_over and _lives(int(pid)):
+                written = _text(self._folder / f"{rank}.stack")
+                number = STACK_IN_C_SIGNAL if self._stacks.get(rank) == written else STACK_SIGNAL
+                self._stacks[rank] = written
                 with suppress(ProcessLookupError):
-                    os.kill(int(pid), STACK_SIGNAL)
+                    os.kill(int(pid), number)
 
     def _state(self, rank: int) -> object:
         """Return what changes when a rank moves; None while it starts."""

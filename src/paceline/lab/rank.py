@@ -1,7 +1,9 @@
 """Run by every rank of a case: sends what the rank prints to files of its own, and runs the script as it is.
 
 What takes long to start, torch or MPI, is imported first, and the time is noted: what comes after it is the job's own.
-On a signal the stack of the main thread goes to a file, by which a job that hangs is told from one that is slow.
+On a signal the stack of the main thread goes to a file, by which a job that hangs is told from one that is slow. The
+first signal is answered between two instructions of Python; the second anywhere, and is for a thread in compiled code:
+frames that are looked at while Python makes them may crash the process.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-STACK_SIGNAL = signal.SIGRTMIN + 8
+STACK_SIGNAL, STACK_IN_C_SIGNAL = signal.SIGRTMIN + 7, signal.SIGRTMIN + 8
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 
 
@@ -31,7 +33,9 @@ def main(arguments: Sequence[str]) -> None:
         os.dup2(file, number)
         os.close(file)
     stack = open(f"{folder}/{rank}.stack", "w")  # noqa: SIM115  faulthandler writes to it until the end
-    faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
+    faulthandler.register(STACK_IN_C_SIGNAL, file=stack, all_threads=False)
+    signal.signal(STACK_SIGNAL, lambda *_: faulthandler.dump_traceback(stack, all_threads=False))
+    signal.siginterrupt(STACK_SIGNAL, False)
     _write(f"{folder}/{rank}.pid", str(os.getpid()))  # from now on the signal may come
     _limit(json.loads(limits), int(rank))
     importlib.import_module(module)
