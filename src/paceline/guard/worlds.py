@@ -129,7 +129,7 @@ class World:
         threads = reader.threads()  # before the messages: one that is sent now must not be missed by one who waits now
         sent, received = reader.channels()
         lost = reader.word(layout.LOST)
-        end = self._end(held)
+        end = self.end(rank)
         return RankState(
             rank=rank,
             end=end,
@@ -145,7 +145,9 @@ class World:
             history=reader.history(history) if history else (),
         )
 
-    def _end(self, held: Rank) -> End | None:
+    def end(self, rank: int) -> End | None:
+        """Return how a rank has ended or is ending; None while it lives."""
+        held = self.ranks[rank]
         reader = held.reader
         ending, ended = reader.word(layout.ENDING), held.process.has_ended()
         if ending == layout.LIVES and not ended:
