@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 
 from paceline.doctor.evidence import Frame, SeenRank, Thread
-from paceline.guard.operations import BY_NAME, Family
+from paceline.guard.operations import BY_NAME, Family, Needs
 from paceline.guard.sites import is_library
 
 _TORCH_FILES = ("torch/distributed/distributed_c10d.py", "torch/distributed/_functional_collectives.py")
@@ -38,6 +38,7 @@ class Standing:
     call: str | None  # the operation it is inside, None if it is in none that is known
     family: str = ""  # torch or mpi
     is_collective: bool = False
+    needs_all: bool = False  # nobody leaves it before all have entered
     on_world: bool = False  # whether it is certainly on the group of all ranks
     site: str | None = None  # file:line of the user's own code
     detail: str = ""
@@ -89,11 +90,13 @@ def _torch_call(frame: Frame) -> Standing | None:
     facts = BY_NAME.get(f"torch.{name}")
     if facts is None or not frame.file.endswith(_TORCH_FILES):
         return None
-    return Standing(call=name, family="torch", is_collective=facts.family is Family.COLLECTIVE)
+    return Standing(
+        call=name, family="torch", is_collective=facts.family is Family.COLLECTIVE, needs_all=facts.needs is Needs.ALL
+    )
 
 
 def _names_no_group(frame: Frame) -> bool:
-    """Say whether a frame is torch's wrapper around a call, and the call was given no group: it is on all ranks then."""
+    """Say whether a frame is torch's wrapper around a call that was given no group: it is on all ranks then."""
     given = frame.notes.get("args", "..."), frame.notes.get("kwargs", "...")
     return frame.file.endswith("torch/distributed/c10d_logger.py") and not any(
         "..." in text or "group" in text.lower() for text in given

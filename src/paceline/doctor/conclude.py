@@ -71,10 +71,11 @@ def _is_whole(job: SeenJob, still: _Standings) -> bool:
 
 def _different(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> Finding | None:
     calls = _by_call(still)
-    on_world = _by_call({rank: found for rank, found in still.items() if found.on_world})
-    if len(on_world) > 1:
-        calls = on_world
-    elif len(calls) < 2 or not _is_whole(job, still):
+    if not _is_whole(job, still):
+        # Someone runs or is not seen. Then only calls of one group that nobody leaves early are certainly different:
+        # the root of a reduction may wait for a late rank while others, who have sent their part, are one call further.
+        calls = _by_call({rank: found for rank, found in still.items() if found.on_world and found.needs_all})
+    if len(calls) < 2:
         return None
     ordered = sorted(calls.values(), key=lambda ranks: (len(ranks), -min(ranks)))
     odd = tuple(sorted(ordered[0])) if len(ordered[0]) < len(ordered[-1]) else ()

@@ -170,15 +170,17 @@ def _who_is_last(job: _Job) -> tuple[int | None, float, dict[int, float]]:
 
 
 def _busiest_site(job: _Job) -> str:
-    """Return the line at which most calls were made in the last seconds; of equal ones the one seen first."""
+    """Return the line at which most calls were made in the last seconds; if none were, in all."""
     _, before = job.passes[0]
     _, after = job.passes[-1]
     made: Counter[str] = Counter()
+    in_all: Counter[str] = Counter()
     for rank, counts in after.items():
         for site, count in counts.items():
+            in_all[site] += count
             made[site] += count - before.get(rank, {}).get(site, 0)
-    ranked = made.most_common(1)
-    return ranked[0][0] if ranked and ranked[0][1] > 0 else ""
+    chosen = (+made or in_all).most_common(1)
+    return chosen[0][0] if chosen else ""
 
 
 def _rates(job: _Job, site: str) -> dict[int, float]:
