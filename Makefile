@@ -27,7 +27,7 @@ types: $(INSTALLED)
 pytest: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages'
 
-# The guard on every broken and correct program: real ranks, one job each.
+# The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m programs
 
