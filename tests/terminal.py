@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import pyte  # type: ignore[import-untyped]
+import pyte
 
 _DEADLINE = 60.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterator
@@ -10,17 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.rings import write_rings
 
 from paceline.guard import layout
 from paceline.guard.gauges import Gauges, JobView
-from paceline.guard.operations import BY_NAME
-from paceline.guard.recorder import Recorder
-from paceline.guard.ring import start_time
 from paceline.guard.worlds import SharedMemory
 from paceline.report.live import live_lines, live_text
 
-BARRIER = BY_NAME["Barrier"].code
-_USED = layout.RECORDS_AT + 64 * layout.RECORD_BYTES  # of the records
 _CODES = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -29,42 +24,6 @@ def rings(tmp_path: Path) -> Iterator[SharedMemory]:
     found = SharedMemory(tmp_path)
     yield found
     found.close()
-
-
-def write_rings(folder: Path, world_size: int, *, calls: int, late: int, inside: bool) -> None:
-    """Write the rings of ranks that make the same calls; one comes 5 ms after the others, and to the last not."""
-    recorder = Recorder(folder, "form.0.0", rank=0, world_size=world_size)
-    world = recorder.communicator("mpi-world", "WORLD", range(world_size), 0)
-    assert world is not None
-    for _ in range(calls):
-        number = recorder.collective(world, BARRIER, depth=1)
-        recorder.unblock(number)
-    recorder.collective(world, BARRIER, depth=1)
-    form = bytearray((folder / "ring.form.0.0").read_bytes())
-    (folder / "ring.form.0.0").unlink()
-    for rank in range(world_size):
-        _write_ring(folder / f"ring.world.0.{rank}", form, rank, is_late=rank == late, calls=calls, inside=inside)
-
-
-def _write_ring(path: Path, form: bytearray, rank: int, *, is_late: bool, calls: int, inside: bool) -> None:
-    data = bytearray(form)
-    words = memoryview(data).cast("Q")
-    words[layout.RANK], words[layout.MPI_RANK] = rank, rank + 1
-    words[layout.PID], words[layout.START_TIME] = os.getpid(), start_time(os.getpid())
-    for number in range(calls + 1):
-        begin = layout.RECORDS_AT + number * layout.RECORD_BYTES + 8
-        (entered,) = struct.unpack_from("<Q", data, begin)
-        struct.pack_into("<Q", data, begin, entered + rank + (5_000_000 if is_late else 0))
-    if is_late or not inside:  # it has not entered the last call
-        words[layout.NUM_RECORDS] -= 1
-        words[layout.COMMS_AT] -= 1
-        words[layout.THREADS_AT] = 0
-    words.release()
-    with path.open("wb") as file:  # with holes, or a thousand of them fill the disk
-        file.truncate(layout.RING_BYTES)
-        file.write(data[:_USED])
-        file.seek(layout.TEXT_AT)
-        file.write(data[layout.TEXT_AT : layout.TEXT_AT + 4096])
 
 
 def look(rings: SharedMemory) -> JobView:
@@ -88,7 +47,7 @@ def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: SharedMemory)
     view = look(rings)
     assert [rank.state for rank in view.ranks] == ["waiting", "running", "waiting"]
     assert [rank.call for rank in view.ranks] == ["Barrier", "", "Barrier"]
-    assert view.ranks[0].site.startswith("tests/guard/test_gauges.py:")
+    assert view.ranks[0].site.startswith("tests/rings.py:")
     assert (view.last_rank, view.ranks[1].share_last) == (1, 1.0)
     assert view.last_by_ms == pytest.approx(5.0, abs=0.01)
     assert [rank.share_in_calls for rank in view.ranks] == [1.0, 0.0, 1.0]

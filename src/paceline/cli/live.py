@@ -16,15 +16,15 @@ from paceline.report.live import live_lines, live_text
 from paceline.report.screen import Screen, is_usable
 
 _SECONDS = 0.25  # between two pictures
-_SECONDS_PER_RANK = 0.001  # the same for each rank, so that many cost no more
+_SECONDS_PER_RANK = 0.002  # the same for each rank, so that many cost no more
 
 
 class Live:
     """The view of one run. A fault of it never reaches the run: it is told at the end."""
 
-    def __init__(self, every: float) -> None:
+    def __init__(self, every: float, began: float | None = None) -> None:
         self._every = every
-        self._gauges = Gauges()
+        self._gauges = Gauges(began)
         self._notice = ""
         self._next = 0.0
         self._height = 0

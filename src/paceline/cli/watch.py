@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ def _follow(run: Run, every: float) -> int:
         raise InputError(f"{run.folder} cannot be read: {error.strerror}") from None
     _say(f"paceline: watching {' '.join(run.command)} (pid {run.pid}); Ctrl-C leaves it alone")
     rings = SharedMemory(run.folder)
-    live = Live(every)
+    live = Live(every, began=time.monotonic() - (time.time() - run.began))
     try:
         while is_going(run) and live.problem is None:
             rings.wait(LOOK_SECONDS)

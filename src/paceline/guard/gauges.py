@@ -19,7 +19,8 @@ from paceline.guard.worlds import Rank, World
 _WINDOW_SECONDS = 10.0  # over which rates are taken
 _FADE_SECONDS = 5.0  # how fast the past fades from the share of time in calls
 _SECONDS_PER_RANK = 100e-6  # a sample is at most one per so long and rank, so that thousands cost no more
-_RECENT = 32  # records of a rank that are read for each view
+_RECENT, _FEW_RECENT, _MANY_RANKS = 32, 8, 256  # records of a rank that are read for each view, and for many ranks
+_SECONDS_PER_WANTED = 5e-3  # who is waited for is worked out at most once per so long and rank
 _KEPT_ARRIVALS = 200
 _LONG_SECONDS = 1.0  # a wait from which on it is shown who is waited for
 
@@ -44,7 +45,7 @@ class JobView:
     """One job of a run as it is shown."""
 
     world_size: int
-    seconds: float  # since the first rank was seen
+    seconds: float  # since the run began, or the first rank was seen
     ranks: tuple[RankView, ...]
     step_site: str = ""  # the line whose passes are counted as steps
     steps: int = 0  # by the rank that has the fewest
@@ -63,15 +64,23 @@ class _Job:
     counts: dict[int, dict[str, int]] = field(default_factory=dict)  # rank -> line -> calls made there
     passes: deque[tuple[float, dict[int, dict[str, int]]]] = field(default_factory=deque)
     counted: dict[str, int] = field(default_factory=dict)  # communicator -> last position whose arrivals were compared
+    wanted: tuple[int, ...] = ()
+    wanted_at: float = 0.0
     arrivals: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ARRIVALS))
 
 
 class Gauges:
     """Takes samples at every look, and makes a view of them when asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float | None = None) -> None:
+        self._began = began  # when the run began, by the monotonic clock; None: when each job is first seen
         self._jobs: dict[str, _Job] = {}
         self._sampled = 0.0
+
+    def _job(self, world: World) -> _Job:
+        if world.name not in self._jobs:
+            self._jobs[world.name] = _Job(since=self._began if self._began is not None else time.monotonic())
+        return self._jobs[world.name]
 
     def sample(self, worlds: Sequence[World]) -> None:
         """Note which ranks are inside a call now."""
@@ -82,7 +91,7 @@ class Gauges:
         self._sampled = now
         keep = max(0.0, 1.0 - passed / _FADE_SECONDS)
         for world in worlds:
-            job = self._jobs.setdefault(world.name, _Job(since=now))
+            job = self._job(world)
             for rank, held in world.ranks.items():
                 if not held.process.ended_ns:
                     job.shares[rank] = job.shares.get(rank, 0.0) * keep + held.reader.is_inside() * (1.0 - keep)
@@ -91,7 +100,7 @@ class Gauges:
     def views(self, worlds: Sequence[World]) -> list[JobView]:
         """Return what is to be shown of each job that has a rank left; of the last one if none has."""
         shown = [world for world in worlds if not world.has_ended()] or list(worlds)[-1:]
-        return [self._view(world, self._jobs.setdefault(world.name, _Job(since=time.monotonic()))) for world in shown]
+        return [self._view(world, self._job(world)) for world in shown]
 
     def _view(self, world: World, job: _Job) -> JobView:
         now = time.monotonic()
@@ -115,11 +124,10 @@ class Gauges:
                 )
             )  # fmt: skip
         steps = [job.counts[rank].get(site, 0) for rank in job.counts] if site else []
-        long = any(view.state == "waiting" and view.seconds >= _LONG_SECONDS for view in ranks)
         return JobView(
             world_size=world.world_size, seconds=now - job.since, ranks=tuple(ranks), step_site=site,
             steps=min(steps, default=0), last_rank=last, last_by_ms=by_ms,
-            waited_for=tuple(sorted(ranks_waited_for(world.snapshot(history=0)))) if long else (),
+            waited_for=_waited_for(world, job, ranks, now),
         )  # fmt: skip
 
     def _read_records(self, world: World, job: _Job, now: float) -> None:
@@ -129,7 +137,7 @@ class Gauges:
             reader = held.reader
             reader.read_texts()
             counts = job.counts.setdefault(rank, {})
-            for call in reader.recent(_RECENT):
+            for call in reader.recent(_RECENT if len(world.ranks) <= _MANY_RANKS else _FEW_RECENT):
                 operation = BY_CODE.get(call.operation)
                 if operation is None:
                     continue  # half of a record that is being written
@@ -143,6 +151,16 @@ class Gauges:
         while len(job.passes) > 2 and job.passes[1][0] < now - _WINDOW_SECONDS:
             job.passes.popleft()
         _compare_arrivals(job, entered, sizes)
+
+
+def _waited_for(world: World, job: _Job, ranks: Sequence[RankView], now: float) -> tuple[int, ...]:
+    """Return who is waited for, if anybody has waited for long; from a snapshot, which takes some time."""
+    if not any(view.state == "waiting" and view.seconds >= _LONG_SECONDS for view in ranks):
+        return ()
+    if now - job.wanted_at >= _SECONDS_PER_WANTED * len(world.ranks):
+        job.wanted_at = now
+        job.wanted = tuple(sorted(ranks_waited_for(world.snapshot(history=0))))
+    return job.wanted
 
 
 def _compare_arrivals(job: _Job, entered: dict[tuple[str, int], dict[int, int]], sizes: dict[str, int]) -> None:

@@ -1,0 +1,128 @@
+"""What the live view costs: the same job under `paceline run` on a terminal, with and without --live, in turns.
+
+The ranks poll, so on a machine with as many cores as ranks all that the view takes is taken from them: the worst case.
+A round runs each mode once, in an order that alternates; a figure is the median over rounds, with the least beside it.
+The processor time of our own process is measured too, and what a picture of 1,024 ranks takes, from rings that were
+written without ranks. Goals: calls of the job within 5 per cent, a picture of 1,024 ranks below 5 per cent of a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import statistics
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from paceline.guard.gauges import Gauges
+from paceline.guard.processes import processor_seconds
+from paceline.guard.worlds import SharedMemory
+from paceline.launch.local import local_command
+from paceline.report.live import live_lines
+from record import write_record
+
+SEED = 0
+HERE = Path(__file__).parent
+CALL_LIMIT, PICTURE_LIMIT = 1.05, 0.05
+MANY = 1024
+
+
+def run(ranks: int, *, live: bool) -> dict[str, float]:
+    """Run the job once on a terminal; return its figures, and the share of a core that our own process took."""
+    command = local_command(ranks, "mpi", [str(HERE / "workers" / "mpi_calls.py")])
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (40, 120))
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paceline", "run", *(["--live"] if live else []), "--", *command],
+        stdin=slave, stdout=subprocess.PIPE, stderr=slave, env={**os.environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"},
+        start_new_session=True, preexec_fn=lambda: os.close(os.open(os.ttyname(slave), os.O_RDWR)),  # noqa: PLW1509
+    )  # fmt: skip
+    os.close(slave)
+    os.set_blocking(master, False)
+    spent, painted = 0.0, 0
+    while process.poll() is None:
+        spent = max(spent, processor_seconds(process.pid))
+        with suppress(OSError):  # nothing was written since, or the terminal has been left
+            painted += len(os.read(master, 1 << 16))
+        time.sleep(0.02)
+    seconds = time.monotonic() - began
+    os.close(master)
+    assert process.stdout is not None
+    with process.stdout as output:
+        lines = [line for line in output.read().decode().splitlines() if line.startswith("{")]
+    if process.returncode != 0 or not lines:
+        raise SystemExit(f"the job failed with code {process.returncode}")
+    if live != (painted > 1000):
+        raise SystemExit("the view was not on the terminal when it should have been, or was when not")
+    figures: dict[str, float] = json.loads(lines[-1])
+    return figures | {"our share of a core": spent / seconds}
+
+
+def picture_seconds() -> dict[str, float]:
+    """Return what a sample and a picture of many ranks take."""
+    sys.path.insert(0, str(HERE.parent))
+    from tests.rings import write_rings
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_rings(Path(folder), MANY, calls=20, late=513, inside=True)
+        rings = SharedMemory(Path(folder))
+        gauges = Gauges()
+        samples, pictures = [], []
+        for _ in range(20):
+            begin = time.process_time()
+            gauges._sampled = 0.0
+            gauges.sample(rings.worlds())
+            middle = time.process_time()
+            live_lines(gauges.views(rings.worlds()), columns=120, rows=20)
+            samples.append(middle - begin)
+            pictures.append(time.process_time() - middle)
+        rings.close()
+    return {"sample ms": 1e3 * statistics.median(samples), "picture ms": 1e3 * statistics.mean(pictures)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ranks", type=int, default=2)
+    options = parser.parse_args()
+    found: dict[bool, list[dict[str, float]]] = {False: [], True: []}
+    for number in range(options.rounds):
+        for live in (False, True) if number % 2 == 0 else (True, False):
+            found[live].append(run(options.ranks, live=live))
+    calls: dict[str, Any] = {}
+    for name in found[False][0]:
+        plain, shown = ([figures[name] for figures in found[live]] for live in (False, True))
+        calls[name] = {
+            "plain": statistics.median(plain), "live": statistics.median(shown),
+            "ratio": statistics.median(shown) / statistics.median(plain), "ratio of the least": min(shown) / min(plain),
+        }  # fmt: skip
+        row = calls[name]
+        print(f"{name:22} plain {row['plain']:9.3f}  live {row['live']:9.3f}  ratio {row['ratio']:.3f}", end="")
+        print(f"  of the least {row['ratio of the least']:.3f}")
+    many = picture_seconds()
+    # as often as the view takes them: a sample every 0.1 ms and a picture every 2 ms, for each rank
+    many["share of a core"] = many["sample ms"] / (0.1 * MANY) + many["picture ms"] / (2.0 * MANY)
+    print(f"{MANY} ranks: a sample {many['sample ms']:.1f} ms, a picture {many['picture ms']:.1f} ms", end="")
+    print(f", together {100 * many['share of a core']:.1f} % of a core")
+    slowest = max(row["ratio"] for name, row in calls.items() if name != "our share of a core")
+    print(
+        f"  {'reached' if slowest <= CALL_LIMIT else 'MISSED '}  calls at most {slowest:.3f} times (goal {CALL_LIMIT})"
+    )
+    held = many["share of a core"] < PICTURE_LIMIT
+    print(
+        f"  {'reached' if held else 'MISSED '}  {MANY} ranks {100 * many['share of a core']:.1f} % of a core (goal 5 %)"
+    )
+    write_record("live", {"calls": calls, "many": many}, packages=["mpi4py", "mpich", "rich"], seed=SEED)
+
+
+if __name__ == "__main__":
+    main()
