@@ -167,6 +167,36 @@ def test_torchrun_with_loader_workers(tmp_path: Path, start: Start) -> None:
     assert (job["ranks_from"], job["world_size"]) == ("RANK", 2)
 
 
+RECORDED = """
+    import os
+    import torch, torch.distributed as dist
+    from torch._C._distributed_c10d import _dump_fr_trace
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    dist.all_reduce(torch.ones(3))
+    if rank == 0:
+        work = dist.broadcast(torch.ones(3), src=1, async_op=True)
+    else:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+    with open(f"dumps/rank_{rank}", "wb") as file:
+        file.write(_dump_fr_trace(True, True, False))
+    open(f"ready.{rank}", "w").close()
+    while True:
+        dist.barrier()
+    """
+
+
+@pytest.mark.programs
+def test_dumps_of_a_real_flight_recorder(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dumps").mkdir()
+    monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "100")
+    start(RECORDED, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    code, text, told = look_until("call 2 of group", "--flight-recorder", "dumps", ranks=2, cwd=tmp_path)
+    assert code == 90
+    assert f"rank 0 broadcast at {tmp_path}/train.py:9; rank 1 all_reduce at {tmp_path}/train.py:11" in text
+    assert told["finding"]["groups"][0]["sequence"] == 2
+
+
 @pytest.mark.programs
 def test_spawned_ranks_of_multiprocessing(tmp_path: Path, start: Start) -> None:
     connect = "import torch, torch.distributed as dist; dist.init_process_group('gloo', meet, rank=rank, world_size=2)"

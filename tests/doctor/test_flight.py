@@ -12,7 +12,7 @@ import pytest
 
 from paceline.doctor.flight import read_flight_records
 from paceline.errors import InputError
-from paceline.report.doctor import flight_as_text
+from paceline.report.doctor import doctor_as_json, flight_as_text
 
 
 def entry(sequence: int, operation: str, *, line: int = 7, retired: bool = True, size: int = 4) -> dict[str, Any]:
@@ -45,6 +45,12 @@ def test_the_first_call_that_differs_is_named(tmp_path: Path) -> None:
         "rank 0 barrier at /home/me/train.py:9"
     )
     assert (found.ranks, found.odd_ranks) == ((0, 1, 2), (0,))
+    finding = doctor_as_json(90, [], found)["finding"]
+    assert (finding["kind"], finding["ranks"], finding["summary"]) == ("mismatch", [0], found.mismatch)
+    assert [(group["ranks"], group["call"], group["sequence"]) for group in finding["groups"]] == [
+        ([1, 2], "all_reduce", 2),
+        ([0], "barrier", 2),
+    ]
 
 
 def test_sizes_count_where_they_must_be_equal_and_only_there(tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ class Look:
 
     @property
     def main(self) -> Thread | None:
-        """The main thread."""
-        return next((thread for thread in self.threads if thread.is_main), None)
+        """The main thread; the only one, if none says that it is the main one."""
+        only = self.threads[0] if len(self.threads) == 1 else None
+        return next((thread for thread in self.threads if thread.is_main), only)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 from paceline.doctor.calls import is_not_own
 from paceline.errors import InputError, name_ranks
+from paceline.guard.finding import Finding, RankGroup
 
 _MAX_BYTES = 256 << 20
 _NUMBER_AT_END = re.compile(r"(\d+)(\.json|\.pickle|\.pkl)?$")
@@ -43,8 +44,19 @@ class FlightRecord:
     ranks: tuple[int, ...]
     mismatch: str | None  # the first call of a group that ranks made differently
     odd_ranks: tuple[int, ...]
+    groups: tuple[RankGroup, ...]  # who made which call there
     says: tuple[str, ...]
     problems: tuple[str, ...]  # files that could not be read
+
+
+def finding_of(record: FlightRecord) -> Finding | None:
+    """Return the first call that ranks made differently as a finding."""
+    if record.mismatch is None:
+        return None
+    return Finding(
+        kind="mismatch", field="operation", ranks=record.odd_ranks or record.ranks, cause="different-collectives",
+        summary=record.mismatch, advice="see what leads ranks to different calls there", groups=record.groups,
+    )  # fmt: skip
 
 
 class _OnlyData(pickle.Unpickler):
@@ -123,6 +135,7 @@ def _compare(entries: Mapping[int, list[Entry]], problems: list[str]) -> FlightR
             calls.setdefault((entry.group, entry.sequence), {})[rank] = entry
     mismatch: str | None = None
     odd: tuple[int, ...] = ()
+    groups: tuple[RankGroup, ...] = ()
     for (group, sequence), by_rank in sorted(calls.items(), key=lambda item: item[0][1]):
         sides = _sides(by_rank)
         if len(sides) > 1:
@@ -131,10 +144,19 @@ def _compare(entries: Mapping[int, list[Entry]], problems: list[str]) -> FlightR
             )
             mismatch = f"call {sequence} of group {group} differs: {said}"
             odd = tuple(sides[-1]) if len(sides[-1]) < len(sides[0]) else ()
+            groups = tuple(_group(ranks, by_rank[ranks[0]]) for ranks in sides)
             break
     return FlightRecord(
-        ranks=tuple(sorted(entries)), mismatch=mismatch, odd_ranks=odd, says=tuple(_says(entries, calls)),
-        problems=tuple(problems),
+        ranks=tuple(sorted(entries)), mismatch=mismatch, odd_ranks=odd, groups=groups,
+        says=tuple(_says(entries, calls)), problems=tuple(problems),
+    )  # fmt: skip
+
+
+def _group(ranks: list[int], entry: Entry) -> RankGroup:
+    return RankGroup(
+        ranks=tuple(ranks), state="running" if entry.is_done else "blocked", call=entry.operation,
+        communicator=entry.group, sequence=entry.sequence, site=entry.site, detail=entry.sizes,
+        has_returned=entry.is_done,
     )  # fmt: skip
 
 

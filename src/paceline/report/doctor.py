@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paceline.doctor.evidence import Diagnosis, SeenRank, Thread
-from paceline.doctor.flight import FlightRecord
+from paceline.doctor.flight import FlightRecord, finding_of
 from paceline.errors import name_ranks
 from paceline.report.finding import finding_as_json, group_as_json
 from paceline.report.text import table_text, visible
@@ -55,6 +55,8 @@ def flight_as_text(record: FlightRecord, *, colours: bool = False) -> str:
 def doctor_as_json(exit_code: int, diagnoses: Sequence[Diagnosis], record: FlightRecord | None) -> dict[str, Any]:
     """Return all of it as JSON has it: a diagnosis as that of a run, and a part for each job with its stacks."""
     finding = next((diagnosis.finding for diagnosis in diagnoses if diagnosis.finding is not None), None)
+    if finding is None and record is not None:
+        finding = finding_of(record)
     return {
         "version": 1,
         "outcome": "finding" if exit_code else "ok",

@@ -8,6 +8,7 @@ write each, which the terminal's driver does not mix with others, and it leaves 
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Mapping, Sequence
 
 _SAVE, _RESTORE = "\x1b7", "\x1b8"
@@ -47,7 +48,9 @@ class Screen:
         return size.lines // 2 if is_large_enough(size) else 0
 
     def show(self, lines: Sequence[str]) -> None:
-        """Show these lines, each no wider than the terminal."""
+        """Show these lines, each no wider than the terminal; not while it is held up, by Ctrl-S for example."""
+        if not self._is_writable():
+            return
         size = os.get_terminal_size(self._descriptor)
         text = ""
         if size != self._size:
@@ -89,6 +92,11 @@ class Screen:
         first = self._size.lines - self._height + 1
         self._height = 0
         return f"{_SAVE}{_WHOLE_REGION}\x1b[{first};1H\x1b[0m{_CLEAR_BELOW}{_RESTORE}"
+
+    def _is_writable(self) -> bool:
+        ready = select.poll()
+        ready.register(self._descriptor, select.POLLOUT)
+        return bool(ready.poll(0))
 
     def _write(self, text: str) -> None:
         data = text.encode(errors="replace")
