@@ -53,9 +53,17 @@ class Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def resize(self, columns: int, rows: int) -> None:
-        """Make the terminal larger or smaller."""
+        """Make the terminal larger or smaller, as xterm does: what is below the cursor goes first, then the top."""
         self._resize(columns, rows)
-        self.screen.resize(rows, columns)
+        screen = self.screen
+        drop = max(0, screen.cursor.y + 1 - rows)
+        kept = {y - drop: line for y, line in screen.buffer.items() if 0 <= y - drop < rows}
+        screen.buffer.clear()
+        screen.buffer.update(kept)
+        screen.cursor.y -= drop
+        screen.lines = rows  # pyte by itself would drop lines from the top and leave the cursor where it was
+        screen.resize(rows, columns)
+        screen.set_margins()
 
     def press(self, keys: bytes) -> None:
         """Press keys."""

@@ -15,8 +15,8 @@ from paceline.launch.terminal import is_foreground
 from paceline.report.live import live_lines, live_text
 from paceline.report.screen import Screen, is_usable
 
-_SECONDS = 0.25  # between two pictures
-_SECONDS_PER_RANK = 0.002  # the same for each rank, so that many cost no more
+_SECONDS = 0.5  # between two pictures
+_SECONDS_PER_RANK = 0.003  # the same for each rank, so that many cost no more
 
 
 class Live:
@@ -45,9 +45,12 @@ class Live:
             if self._screen is not None and now >= self._next:
                 self._next = now + max(_SECONDS, _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds))
                 self._paint(self._screen, rings)
-            elif self._screen is None and now >= self._next_line:
-                self._next_line = now + self._every
-                print(live_text(self._gauges.views(worlds)), file=sys.stderr, flush=True)
+            elif self._screen is None and now >= min(self._next, self._next_line):
+                self._next = now + max(_SECONDS, _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds))
+                views = self._gauges.views(worlds)  # also where none is printed: rates need more than one
+                if now >= self._next_line:
+                    self._next_line = now + self._every
+                    print(live_text(views), file=sys.stderr, flush=True)
         except Exception as error:
             self.problem = f"the live view itself failed: {type(error).__name__}: {error}"
             self.close()

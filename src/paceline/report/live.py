@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from paceline.errors import name_ranks
@@ -16,13 +16,14 @@ from paceline.report.text import visible
 _ORDER = ("killed", "raised", "exited", "absent", "running", "waiting")
 _STYLES = {"killed": "bold red", "raised": "bold red", "running": "green", "waiting": "yellow", "absent": "dim"}
 _LONG_SECONDS = 1.0
+_COLUMNS, _PLACE = ("ranks", "state", "in", "for", "steps/s", "in calls", "last"), 2  # after the place, to the right
 _HEAD_LINES = 3  # the rule, the head line and the names of columns
 
 
 def live_lines(
     views: Sequence[JobView], *, columns: int, rows: int, notice: str = "", colours: str | None = "standard"
 ) -> list[str]:
-    """Return the lines of the view, as wide as the terminal at most, with the terminal's codes in them."""
+    """Return the lines of the view, narrower than the terminal, with the terminal's codes in them."""
     console = Console(
         file=io.StringIO(), width=columns - 1, force_terminal=True, color_system=colours, highlight=False,  # type: ignore[arg-type]
         legacy_windows=False, _environ={},
@@ -31,18 +32,22 @@ def live_lines(
     if notice:
         foot.append(f"notice: {visible(notice)}")
     foot = foot[: max(1, rows - _HEAD_LINES - 1)]
-    lines = [Text("─" * (columns - 1), style="dim"), _head(views)]
-    room = rows - len(lines) - 1 - len(foot)
-    parts: list[Text | Table] = [*lines, _table(views, max(1, room))]
-    parts += [Text(line, style="yellow", no_wrap=True, overflow="ellipsis") for line in foot]
-    console.print(*parts, sep="\n", soft_wrap=False, overflow="ellipsis", no_wrap=True)
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return [line for line in file.getvalue().split("\n") if line][:rows]
+    room = max(1, rows - _HEAD_LINES - len(foot))
+    lines = [Text.styled("─" * (columns - 1), "dim"), _head(views), *_table(views, room, columns - 1)]
+    lines += [Text.styled(line, "yellow") for line in foot]
+    for line in lines[:rows]:
+        line.truncate(columns - 1, overflow="ellipsis")
+    # each line by itself: laying out a table with rich takes ten times as long, and it is done all the time
+    return ["".join(_coded(console, line)) for line in lines[:rows]]
+
+
+def _coded(console: Console, line: Text) -> Iterator[str]:
+    for part in line.render(console):
+        yield part.style.render(part.text, color_system=console._color_system) if part.style else part.text
 
 
 def _head(views: Sequence[JobView]) -> Text:
-    text = Text("paceline", style="bold", no_wrap=True, overflow="ellipsis")
+    text = Text.styled("paceline", "bold")
     if not views:
         text.append("  no rank has joined yet", style="dim")
     for view in views:
@@ -54,16 +59,39 @@ def _head(views: Sequence[JobView]) -> Text:
     return text
 
 
-def _table(views: Sequence[JobView], room: int) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for name, right in (("ranks", False), ("state", False), ("in", False), ("for", True), ("steps/s", True)):
-        table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-    table.add_column("in calls", justify="right", no_wrap=True)
-    table.add_column("last", justify="right", no_wrap=True)
-    for rows in [_rows(view, max(1, room // max(1, len(views)))) for view in views]:
-        for ranks in rows:
-            table.add_row(*_cells(ranks))
-    return table
+def _table(views: Sequence[JobView], room: int, width: int) -> list[Text]:
+    """Lay the ranks out in columns; the place gives way if they do not fit."""
+    groups = [ranks for view in views for ranks in _rows(view, max(1, room // max(1, len(views))))]
+    cells = [[Text(name, style="dim") for name in _COLUMNS], *map(_cells, groups)]
+    widths = [max(cell_len(row[column].plain) for row in cells) for column in range(len(_COLUMNS))]
+    spare = width - sum(widths) - 2 * (len(widths) - 1)
+    widths[_PLACE] = max(10, widths[_PLACE] + min(0, spare))
+    lines = []
+    for row in cells:
+        line = Text()
+        for column, (cell, size) in enumerate(zip(row, widths, strict=True)):
+            text = cell.plain
+            if cell_len(text) > size:
+                text = _shortened(text, size)
+            gap = " " * (size - cell_len(text))
+            line.append(gap + text if column > _PLACE else text + gap, style=cell.style)
+            line.append("  " if column + 1 < len(row) else "")
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def _shortened(text: str, size: int) -> str:
+    """Cut a place to so many cells: file name and line stay, folders go.
+
+    >>> _shortened("Barrier at a/long/folder/train.py:41", 22)
+    'Barrier at …rain.py:41'
+    """
+    head, at, tail = text.rpartition(" at ")
+    room = size - cell_len(head + at) - 1
+    if at and room >= 8:
+        return set_cell_size(f"{head}{at}…{tail[-room:]}", size)
+    return f"{set_cell_size(text, size - 1)}…"
 
 
 def _rows(view: JobView, room: int) -> list[tuple[RankView, ...]]:
