@@ -16,7 +16,7 @@ from paceline.report.live import live_lines, live_text
 from paceline.report.screen import Screen, is_usable
 
 _SECONDS = 0.5  # between two pictures
-_SECONDS_PER_RANK = 0.003  # the same for each rank, so that many cost no more
+_SECONDS_PER_RANK = 0.004  # the same for each rank, so that many cost no more
 
 
 class Live:

@@ -18,7 +18,7 @@ from paceline.guard.worlds import Rank, World
 
 _WINDOW_SECONDS = 10.0  # over which rates are taken
 _FADE_SECONDS = 5.0  # how fast the past fades from the share of time in calls
-_SECONDS_PER_RANK = 100e-6  # a sample is at most one per so long and rank, so that thousands cost no more
+_SECONDS_PER_RANK = 200e-6  # a sample is at most one per so long and rank, so that thousands cost no more
 _RECENT, _FEW_RECENT, _MANY_RANKS = 32, 8, 256  # records of a rank that are read for each view, and for many ranks
 _SECONDS_PER_WANTED = 5e-3  # who is waited for is worked out at most once per so long and rank
 _KEPT_ARRIVALS = 200
