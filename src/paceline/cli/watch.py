@@ -35,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the run until it ends; say how."""
     from paceline.errors import InputError
     from paceline.guard.attach import find_runs
+    from paceline.report.text import visible
 
     if not options.every > 0:
         raise InputError(f"--every must be more than 0, not {options.every}")
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     if not found:
         raise InputError("no run is going on here: start one with paceline run")
     if len(found) > 1:
-        listed = "\n".join(f"  {each.folder}   {' '.join(each.command)}   in {each.cwd}" for each in found)
+        listed = "\n".join(f"  {each.folder}   {visible(' '.join(each.command))}   in {each.cwd}" for each in found)
         raise InputError(f"{len(found)} runs are going on; name one by its folder:\n{listed}")
     return _follow(found[0], options.every)
 
@@ -56,12 +57,13 @@ def _follow(run: Run, every: float) -> int:
     from paceline.guard.attach import is_going, open_outcome, read_outcome
     from paceline.guard.run import LOOK_SECONDS
     from paceline.guard.worlds import SharedMemory
+    from paceline.report.text import visible
 
     try:
         outcome = open_outcome(run)
     except OSError as error:
         raise InputError(f"{run.folder} cannot be read: {error.strerror}") from None
-    _say(f"paceline: watching {' '.join(run.command)} (pid {run.pid}); Ctrl-C leaves it alone")
+    _say(f"paceline: watching {visible(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
     rings = SharedMemory(run.folder)
     live = Live(every, began=time.monotonic() - (time.time() - run.began))
     try:
