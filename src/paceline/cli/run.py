@@ -7,7 +7,10 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.cli.live import Live
 
 _LAUNCHERS = ("mpiexec", "mpirun", "torchrun", "srun", "orterun", "prterun")
 _EPILOG = """\
@@ -37,6 +40,10 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--notice", type=float, default=10.0, metavar="S", help="say who is waited for after S seconds (default: 10)"
     )
+    parser.add_argument("--live", action="store_true", help="show ranks, rates and who waits while the job runs")
+    parser.add_argument(
+        "--every", type=float, metavar="S", help="with --live where there is no terminal: seconds between lines (10)"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="-- and a launcher's command")
     parser.set_defaults(run=run)
 
@@ -44,27 +51,50 @@ def add_to(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
     from paceline.errors import name_ranks
+    from paceline.guard.attach import describe_run, write_outcome
     from paceline.guard.records import keep_records
-    from paceline.guard.run import Options, run_watched
+    from paceline.guard.run import Options, Result, run_watched
+    from paceline.guard.stragglers import Notice
     from paceline.report.finding import failures_as_text, finding_as_text, notice_as_text, run_as_json
 
     command = _command(options)
     out = Path(options.out) if options.out else None
     _check_writable(options.json_file, out)
-    result = run_watched(
-        command,
-        Options(
-            notice_seconds=_positive(options.notice, "--notice"),
-            timeout_seconds=None if options.timeout is None else _positive(options.timeout, "--timeout"),
-            keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, command),
-            on_notice=lambda notice: _say(notice_as_text(notice)),
-        ),
-    )
+    live = _live(options)
+
+    def tell(notice: Notice) -> None:
+        if live is not None:
+            live.note(notice)
+        _say(notice_as_text(notice))
+
+    def tell_watchers(folder: Path, result: Result) -> None:
+        text = finding_as_text(result.finding) if result.finding is not None else None
+        records = str(result.records.absolute()) if result.records is not None else None
+        write_outcome(folder, {"exit_code": result.exit_code, "text": text, "records": records})
+
+    try:
+        result = run_watched(
+            command,
+            Options(
+                notice_seconds=_positive(options.notice, "--notice"),
+                timeout_seconds=None if options.timeout is None else _positive(options.timeout, "--timeout"),
+                keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, command),
+                on_notice=tell,
+                on_begin=lambda folder: describe_run(folder, command, out),
+                on_look=live.look if live is not None else lambda rings: None,
+                on_end=tell_watchers,
+            ),
+        )
+    finally:
+        if live is not None:
+            live.close()
     outcome = run_as_json(result.exit_code, result.finding)
     if options.json_file:
         Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
     if result.records is not None:
         (result.records / "diagnosis.json").write_text(json.dumps(outcome, indent=2) + "\n")
+    if live is not None and live.problem is not None:
+        _say(f"paceline: {live.problem}")
     for problem in result.problems:
         _say(f"paceline: not everything was watched: {problem}")
     if result.finding is not None:
@@ -78,6 +108,18 @@ def run(options: argparse.Namespace) -> int:
     elif result.num_ranks == 0 and not result.problems:
         _say("paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python")
     return result.exit_code
+
+
+def _live(options: argparse.Namespace) -> Live | None:
+    from paceline.errors import InputError
+
+    if not options.live:
+        if options.every is not None:
+            raise InputError("--every goes with --live")
+        return None
+    from paceline.cli.live import Live
+
+    return Live(10.0 if options.every is None else _positive(options.every, "--every"))
 
 
 def _command(options: argparse.Namespace) -> list[str]:

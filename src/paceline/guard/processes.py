@@ -36,16 +36,16 @@ class Watched:
         self.ended_ns = 0
         self.status: int | None = None  # as wait gives it, once it has ended and if it could be learnt
         self._descriptor: int | None = None
+        self._began = began
         try:
-            descriptor = os.pidfd_open(pid)
+            self._descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._note_end()
         except OSError:
+            pass  # no descriptor is to be had, for example because there are too many: its start time names it too
+        if not self.ended_ns and _began(pid) != began:
+            self.close()
             self._note_end()
-            return
-        if _began(pid) != began:
-            os.close(descriptor)
-            self._note_end()
-        else:
-            self._descriptor = descriptor
 
     def _note_end(self) -> None:
         self.ended_ns = self.ended_ns or time.monotonic_ns()
@@ -57,16 +57,20 @@ class Watched:
 
     def has_ended(self) -> bool:
         """Say whether the process has ended; learn how, if that can be learnt."""
-        if self._descriptor is None:
-            return True
         if not self.ended_ns:
-            ready, _, _ = select.select([self._descriptor], [], [], 0)
-            if not ready:
+            if not self._has_gone():
                 return False
             self._note_end()
-        if self.status is None:
+        if self.status is None and self._descriptor is not None:
             self.status = self._learn_status()
         return True
+
+    def _has_gone(self) -> bool:
+        if self._descriptor is None:
+            return _began(self.pid) != self._began
+        ends = select.poll()  # not select, which knows no descriptor beyond 1023
+        ends.register(self._descriptor, select.POLLIN)
+        return bool(ends.poll(0))
 
     def _learn_status(self) -> int | None:
         with suppress(OSError, IndexError, ValueError):
@@ -84,9 +88,11 @@ class Watched:
 
     def kill(self) -> None:
         """End the process."""
-        if self._descriptor is not None and not self.ended_ns:
-            with suppress(OSError):
+        with suppress(OSError):
+            if self._descriptor is not None and not self.ended_ns:
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+            elif not self.ended_ns and _began(self.pid) == self._began:
+                os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Let go of the process."""

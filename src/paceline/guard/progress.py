@@ -224,6 +224,7 @@ def first_unmet(snapshot: Snapshot, state: RankState, waiting: Waiting) -> Call:
 def ranks_waited_for(snapshot: Snapshot) -> frozenset[int]:
     """Return the ranks that run and that waiting ranks need, directly."""
     found: set[int] = set()
+    seen: set[tuple[str, int]] = set()  # positions of collectives: all who wait there need the same ranks
     for state in snapshot.ranks:
         if state is None or not state.waits:
             continue
@@ -231,6 +232,10 @@ def ranks_waited_for(snapshot: Snapshot) -> frozenset[int]:
             if waiting is None:
                 continue
             for call in waiting.requests or (waiting.call,):
+                position = (call.communicator, call.sequence)
+                if call.is_collective and position in seen:
+                    continue
+                seen.add(position if call.is_collective else ("", 0))
                 found |= _directly_needed(snapshot, state, call)
     return frozenset(rank for rank in found if not _waits_or_ended(snapshot, rank))
 

@@ -7,7 +7,7 @@ import mmap
 import os
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paceline.guard import layout
 from paceline.guard.events import Call, Stop, Waiting
@@ -16,6 +16,20 @@ from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS, Family
 
 _HEAD = struct.Struct(f"<{layout.COMMS_AT}Q")
 _UNKNOWN_SITE = "?:0"
+_BRIEF = struct.Struct("<QQQqQ24xIHH")  # of a record, what a live view needs
+
+
+class Brief(NamedTuple):
+    """The little of a call that a live view needs, read a thousand times a second."""
+
+    number: int
+    entered_ns: int
+    left_ns: int
+    sequence: int
+    at_site: int
+    site: int
+    communicator: int
+    operation: int
 
 
 class RingReader:
@@ -117,6 +131,26 @@ class RingReader:
         begin = max(0, end - min(limit, layout.NUM_SLOTS - 8))
         calls = (self.call(number) for number in range(begin, end))
         return tuple(call for call in calls if call is not None)
+
+    def recent(self, limit: int) -> list[Brief]:
+        """Return the last calls in brief, oldest first."""
+        end = self._words[layout.NUM_RECORDS]
+        found = []
+        for number in range(max(0, end - limit), end):
+            begin = layout.RECORDS_AT + (number % layout.NUM_SLOTS) * layout.RECORD_BYTES
+            call = Brief._make(_BRIEF.unpack_from(self._bytes, begin))
+            if call.number == number + 1:
+                found.append(call)
+        return found
+
+    def is_inside(self) -> bool:
+        """Say whether some thread is inside a call."""
+        end = layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS
+        return any(self._words[layout.THREADS_AT : end : layout.THREAD_WORDS])
+
+    def place(self, site: int) -> str:
+        """Return file and line of a site."""
+        return self._sites.get(site, (_UNKNOWN_SITE, ()))[0]
 
     def threads(self) -> tuple[Waiting | None, ...]:
         """Return each thread that communicates: the call it waits in, or None if it runs."""

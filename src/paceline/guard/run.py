@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from paceline.errors import InputError
+from paceline.guard.attach import MEMORY, PREFIX
 from paceline.guard.events import End, EndKind
 from paceline.guard.finding import Finding
 from paceline.guard.judge import Judge
@@ -33,7 +34,6 @@ from paceline.launch.terminal import is_foreground
 
 FINDING_CODE = 90
 LOOK_SECONDS = 0.02
-_PREFIX = "paceline-run-"
 _BOOT = Path(__file__).parent / "boot"
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
 _END_SECONDS = 3.0  # how long all ranks may hang in their calls after a signal to end
@@ -47,6 +47,9 @@ class Options:
     timeout_seconds: float | None = None
     keep: Callable[[Path, list[World], Finding | None], Path | None] = lambda folder, worlds, finding: None
     on_notice: Callable[[Notice], None] = lambda notice: None
+    on_begin: Callable[[Path], None] = lambda folder: None  # before anything is started
+    on_look: Callable[[SharedMemory], None] = lambda rings: None  # again and again; it must not raise
+    on_end: Callable[[Path, Result], None] = lambda folder, result: None  # before the folder is removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,7 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
     remove_stale_folders()
     segments = segments_now()
     with run_folder() as folder, _Signals() as signals:
+        options.on_begin(folder)
         _prctl(_PR_SET_CHILD_SUBREAPER)
         process = _start(command, watched_environment(folder))
         rings = SharedMemory(folder)
@@ -78,7 +82,7 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
             if finding is not None or signals.received is not None:
                 end_all([os.getpid()], also=[held for world in worlds for held in world.processes()])
             code = FINDING_CODE if finding is not None else exit_code(process.wait(), None if by_itself else signals)
-            return Result(
+            result = Result(
                 exit_code=code,
                 finding=finding,
                 records=options.keep(folder, worlds, finding),
@@ -88,6 +92,8 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
                 lost=tuple(rank for world in worlds for rank in world.lost_ranks()),
                 ended_by=signals.received,
             )
+            options.on_end(folder, result)
+            return result
         finally:
             _end(process, rings)
             rings.close()
@@ -102,6 +108,7 @@ def _watch(
     ending = _Ending(rings)
     while process.poll() is None:
         rings.wait(LOOK_SECONDS)
+        options.on_look(rings)
         if signals.received is not None:
             if signals.pass_on(process):
                 _tell_who_waits(rings, stragglers, options)
@@ -211,9 +218,8 @@ def watched_environment(folder: Path) -> dict[str, str]:
 @contextmanager
 def run_folder() -> Iterator[Path]:
     """Make a folder for the records in memory, private to the user, and remove it in the end."""
-    memory = Path("/dev/shm")
-    parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    parent = MEMORY if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     try:
         (folder / "judge").write_text(f"{os.getpid()} {start_time(os.getpid())}")
         yield folder
@@ -223,7 +229,7 @@ def run_folder() -> Iterator[Path]:
 
 def remove_stale_folders() -> None:
     """Remove what a run has left that was killed."""
-    for path in Path("/dev/shm").glob(f"{_PREFIX}*"):
+    for path in MEMORY.glob(f"{PREFIX}*"):
         with suppress(OSError):
             is_old = time.time() - path.stat().st_mtime > 60
             if path.stat().st_uid == os.getuid() and is_old and not judge_lives(path):

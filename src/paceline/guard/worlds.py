@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import select
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -129,7 +131,7 @@ class World:
         threads = reader.threads()  # before the messages: one that is sent now must not be missed by one who waits now
         sent, received = reader.channels()
         lost = reader.word(layout.LOST)
-        end = self._end(held)
+        end = self.end(rank)
         return RankState(
             rank=rank,
             end=end,
@@ -145,7 +147,9 @@ class World:
             history=reader.history(history) if history else (),
         )
 
-    def _end(self, held: Rank) -> End | None:
+    def end(self, rank: int) -> End | None:
+        """Return how a rank has ended or is ending; None while it lives."""
+        held = self.ranks[rank]
         reader = held.reader
         ending, ended = reader.word(layout.ENDING), held.process.has_ended()
         if ending == layout.LIVES and not ended:
@@ -230,10 +234,19 @@ def _raised(reader: RingReader, raised: Mapping[str, Any], at: int) -> End:
     )
 
 
+def _allow_many_files() -> None:
+    """Let us hold two files for each rank; the usual limit is that of a machine with few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 class SharedMemory:
     """The records of ranks on this machine."""
 
     def __init__(self, folder: Path) -> None:
+        _allow_many_files()
         self._folder = folder
         self._worlds: dict[str, World] = {}
         self._seen: set[str] = set()

@@ -106,7 +106,7 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
         "cause": finding.cause,
         "advice": finding.advice,
         "latency_ms": finding.latency_ms,
-        "groups": [_group_as_json(group) for group in finding.groups],
+        "groups": [group_as_json(group) for group in finding.groups],
         "divergence": _divergence_as_json(finding.divergence),
     }
 
@@ -118,7 +118,8 @@ def run_as_json(exit_code: int, finding: Finding | None) -> dict[str, Any]:
     return {"version": 1, "outcome": outcome, "exit_code": exit_code, "finding": told}
 
 
-def _group_as_json(group: RankGroup) -> dict[str, Any]:
+def group_as_json(group: RankGroup) -> dict[str, Any]:
+    """Return ranks in the same situation as JSON has them."""
     return {
         "ranks": list(group.ranks),
         "state": group.state,

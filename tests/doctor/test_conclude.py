@@ -1,0 +1,166 @@
+"""What is concluded from stacks, and what is not: values in, values out."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline.doctor.calls import is_worker, rank_in_stack, standing_of
+from paceline.doctor.conclude import conclude
+from paceline.doctor.evidence import Frame, Look, SeenJob, SeenRank, Thread
+from paceline.report.doctor import diagnosis_as_text, doctor_as_json
+
+USER = Frame(function="train", file="/home/me/job/train.py", line=37)
+C10D = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+LOGGER = "/env/lib/python3.11/site-packages/torch/distributed/c10d_logger.py"
+
+
+def torch_frames(operation: str, line: int = 37, *, group: str = "", file: str = USER.file) -> tuple[Frame, ...]:
+    return (
+        Frame(function="c10d::Work::wait", file="/env/libtorch_cpu.so", line=0),
+        Frame(function=operation, file=C10D, line=3245),
+        Frame(function="_exception_logger.<locals>.wrapper", file=LOGGER, line=83,
+              notes={"args": "(<Tensor at 0x7f>)", "kwargs": f"{{{group}}}"}),
+        Frame(function="train", file=file, line=line),
+    )  # fmt: skip
+
+
+def mpi_frames(name: str, line: int = 6) -> tuple[Frame, ...]:
+    return (
+        Frame(function="sched_yield", file="/usr/lib/libc.so.6", line=0),
+        Frame(function=f"PMPI_{name.capitalize()}", file="/env/lib/libmpi.so.12", line=0),
+        Frame(function=name, file="/env/site-packages/mpi4py/MPI.mpich.cpython-311-x86_64-linux-gnu.so", line=0),
+        Frame(function="step", file=USER.file, line=line),
+    )
+
+
+def seen(rank: int, frames: tuple[Frame, ...], before: tuple[Frame, ...] | None = None, **facts: str) -> SeenRank:
+    def look(stack: tuple[Frame, ...], at: float) -> Look:
+        return Look(
+            threads=(Thread(name="MainThread", is_main=True, frames=stack),), at=at, processor_seconds=0.0,
+            kernel_state=facts.get("state", "S"), kernel_wait=facts.get("wait", "futex_wait"),
+        )  # fmt: skip
+
+    return SeenRank(
+        rank=rank, pid=100 + rank, first=look(before or frames, 0.0), second=look(frames, 2.0), cwd="/home/me/job"
+    )
+
+
+def job(*ranks: SeenRank, world_size: int | None = None, **facts: object) -> SeenJob:
+    return SeenJob(name="torchrun", ranks=ranks, world_size=world_size or len(ranks), ranks_from="RANK", **facts)  # type: ignore[arg-type]
+
+
+def test_ranks_in_different_collectives_are_a_finding_and_the_minority_is_named() -> None:
+    stacks = [seen(rank, torch_frames("all_reduce")) for rank in range(3)]
+    found = conclude(job(*stacks, seen(3, torch_frames("barrier", line=41)))).finding
+    assert found is not None
+    assert (found.kind, found.field, found.ranks) == ("mismatch", "operation", (3,))
+    assert found.summary == (
+        "rank 3 stands in barrier at train.py:41; ranks 0-2 in all_reduce at train.py:37: "
+        "they are not in the same collective"
+    )
+    assert [(group.ranks, group.call, group.site, group.communicator) for group in found.groups] == [
+        ((0, 1, 2), "all_reduce", "train.py:37", "WORLD"),
+        ((3,), "barrier", "train.py:41", "WORLD"),
+    ]
+
+
+def test_with_a_rank_that_runs_only_calls_that_nobody_leaves_early_are_a_finding() -> None:
+    runs = seen(2, (USER,), wait="hrtimer_nanosleep")
+    certain = job(seen(0, torch_frames("all_reduce")), seen(1, torch_frames("barrier")), runs)
+    assert conclude(certain).finding is not None
+    root_waits = job(seen(0, torch_frames("reduce")), seen(1, torch_frames("barrier")), runs)
+    assert conclude(root_waits).finding is None
+    groups = job(
+        seen(0, torch_frames("all_reduce", group='"group": <ProcessGroup>')), seen(1, torch_frames("barrier")), runs
+    )
+    assert conclude(groups).finding is None
+    assert conclude(job(seen(0, mpi_frames("Barrier")), seen(1, mpi_frames("bcast")), runs)).finding is None
+
+
+def test_a_rank_that_runs_is_late_and_no_finding() -> None:
+    late = seen(2, (USER,), wait="hrtimer_nanosleep")
+    found = conclude(job(seen(0, torch_frames("barrier")), seen(1, torch_frames("barrier")), late))
+    assert found.finding is None
+    assert "rank 2 runs, so it is late as far as can be seen, and ranks 0-1 wait" in found.says
+    assert "whether a rank that runs will ever come" in found.cannot
+    (running,) = [group for group in found.groups if group.state == "running"]
+    assert (running.site, running.detail) == ("train.py:37", "sleeps; at the same line for 2.0 s")
+
+
+def test_ranks_that_moved_between_the_looks_prove_nothing() -> None:
+    moves = seen(1, torch_frames("barrier"), before=torch_frames("all_reduce"))
+    found = conclude(job(seen(0, torch_frames("all_reduce")), moves))
+    assert found.finding is None
+    assert "rank 1 has moved between the two looks" in found.says
+
+
+def test_the_same_operation_in_either_spelling_or_from_other_lines_is_no_finding() -> None:
+    assert conclude(job(seen(0, mpi_frames("Bcast")), seen(1, mpi_frames("bcast")))).finding is None
+    found = conclude(job(seen(0, torch_frames("all_reduce", 3)), seen(1, torch_frames("all_reduce", 5))))
+    assert found.finding is None
+    assert any("from different lines: that may be right" in text for text in found.says)
+
+
+def test_a_rank_that_has_gone_while_all_others_stand_is_a_finding() -> None:
+    stand = [seen(rank, mpi_frames("Barrier")) for rank in (0, 2)]
+    found = conclude(job(*stand, world_size=3, missing=(1,))).finding
+    assert found is not None
+    assert (found.kind, found.ranks, found.cause) == ("peer-gone", (1,), "early-exit")
+    assert found.summary == "rank 1 is not there any more, while ranks 0, 2 stand in Barrier at train.py:6"
+    assert found.groups[-1].state == "exited"
+    one_runs = job(stand[0], seen(2, (USER,)), world_size=3, missing=(1,))
+    assert conclude(one_runs).finding is None
+
+
+def test_nothing_is_concluded_where_not_all_is_seen() -> None:
+    both = [seen(0, mpi_frames("Barrier")), seen(1, mpi_frames("bcast"))]
+    assert conclude(job(*both)).finding is not None
+    elsewhere = conclude(job(*both, world_size=4, num_elsewhere=2))
+    assert elsewhere.finding is None
+    assert "what 2 ranks on other machines do: look there too" in elsewhere.cannot
+    assert conclude(job(*both, world_size=3, unseen={2: "process 9: no"})).finding is None
+
+
+def test_finalize_against_a_collective_is_a_finding() -> None:
+    ends = (Frame(function="PMPI_Finalize", file="/env/lib/libmpi.so.12", line=0),)
+    found = conclude(job(seen(0, mpi_frames("Barrier")), seen(1, mpi_frames("Barrier")), seen(2, ends))).finding
+    assert found is not None
+    assert "rank 2 stands in Finalize" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [("c10d::Work::wait", "wait"), ("c10d::ProcessGroupNCCL::WorkNCCL::synchronizeInternal", "wait"),
+     ("c10d::Reducer::finalize_backward", "DDP's reduction"), ("ncclAllReduce", "ncclAllReduce"),
+     ("cudaStreamSynchronize", "GPU"), ("MPI_Recv", "Recv"), ("PMPI_Allreduce_c", "Allreduce")],
+)  # fmt: skip
+def test_native_frames_name_what_a_rank_is_in(function: str, call: str) -> None:
+    frames = (Frame(function=function, file="/env/lib/libsome.so", line=0), USER)
+    found = standing_of(seen(0, frames))
+    assert (found.call, found.site) == (call, "train.py:37")
+
+
+def test_workers_are_no_ranks_and_variables_name_ranks() -> None:
+    worker = Frame(function="_worker_loop", file="/env/site-packages/torch/utils/data/_utils/worker.py", line=3)
+    assert is_worker(Thread(name="MainThread", is_main=True, frames=(worker,)))
+    assert not is_worker(Thread(name="MainThread", is_main=True, frames=(USER,)))
+    spawned = Frame(function="_wrap", file="/e/site-packages/torch/multiprocessing/spawn.py", line=9, notes={"i": "3"})
+    own = Frame(function="work", file=USER.file, line=2, notes={"rank": "5", "i": "9"})
+    other = Frame(function="work", file=USER.file, line=2, notes={"rank": '"5"'})
+    assert [rank_in_stack(Thread(name="", is_main=True, frames=(frame,))) for frame in (spawned, own, other)] == [
+        3,
+        5,
+        None,
+    ]
+
+
+def test_hostile_names_are_shown_as_text_and_kept_as_they_are_in_json() -> None:
+    file = "/home/me/job/\x1b]0;owned\x07[bold]x\n.py"
+    found = conclude(job(seen(0, torch_frames("all_reduce", file=file)), seen(1, torch_frames("barrier"))))
+    text = diagnosis_as_text(found)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\\x1b]0;owned\\x07[bold]x\\n.py:37" in text
+    told = doctor_as_json(90, [found], None)
+    assert told["jobs"][0]["stacks"][0]["threads"][0]["frames"][-1]["file"] == file
+    assert told["finding"]["groups"][0]["call"] == "all_reduce"

@@ -1,0 +1,96 @@
+"""Dumps of torch's Flight Recorder: where ranks parted, and files that would rather run something."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.doctor.flight import read_flight_records
+from paceline.errors import InputError
+from paceline.report.doctor import doctor_as_json, flight_as_text
+
+
+def entry(sequence: int, operation: str, *, line: int = 7, retired: bool = True, size: int = 4) -> dict[str, Any]:
+    """Return an entry as torch 2.13 writes it on gloo."""
+    library = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    return {
+        "frames": [{"name": operation, "filename": library, "line": 3245},
+                   {"name": "train", "filename": "/home/me/train.py", "line": line}],
+        "record_id": sequence, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": sequence,
+        "p2p_seq_id": 0, "op_id": sequence, "profiling_name": f"gloo:{operation}", "input_sizes": [[size]],
+        "input_dtypes": ["Float"], "output_sizes": [[size]], "output_dtypes": ["Float"], "state": "scheduled",
+        "retired": retired, "timeout_ms": 1800000, "is_p2p": False,
+    }  # fmt: skip
+
+
+def write(folder: Path, rank: int, entries: list[dict[str, Any]], *, as_json: bool = False) -> None:
+    dump = {"version": "2.10", "pg_config": {}, "entries": entries}
+    if as_json:
+        (folder / f"trace_{rank}.json").write_text(json.dumps(dump))
+    else:
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump, protocol=2))
+
+
+def test_the_first_call_that_differs_is_named(tmp_path: Path) -> None:
+    for rank in range(3):
+        write(tmp_path, rank, [entry(1, "all_reduce"), entry(2, "all_reduce" if rank else "barrier", line=9 + rank)])
+    found = read_flight_records(tmp_path)
+    assert found.mismatch == (
+        "call 2 of group 0 (default_pg) differs: ranks 1-2 all_reduce at /home/me/train.py:10; "
+        "rank 0 barrier at /home/me/train.py:9"
+    )
+    assert (found.ranks, found.odd_ranks) == ((0, 1, 2), (0,))
+    finding = doctor_as_json(90, [], found)["finding"]
+    assert (finding["kind"], finding["ranks"], finding["summary"]) == ("mismatch", [0], found.mismatch)
+    assert [(group["ranks"], group["call"], group["sequence"]) for group in finding["groups"]] == [
+        ([1, 2], "all_reduce", 2),
+        ([0], "barrier", 2),
+    ]
+
+
+def test_sizes_count_where_they_must_be_equal_and_only_there(tmp_path: Path) -> None:
+    write(tmp_path, 0, [entry(1, "all_gather", size=3), entry(2, "all_reduce", size=3)], as_json=True)
+    write(tmp_path, 1, [entry(1, "all_gather", size=4), entry(2, "all_reduce", size=4)], as_json=True)
+    found = read_flight_records(tmp_path)
+    assert found.mismatch is not None
+    assert found.mismatch.startswith("call 2 of group")
+
+
+def test_a_rank_that_is_behind_is_said_and_no_finding(tmp_path: Path) -> None:
+    write(tmp_path, 0, [entry(1, "barrier"), entry(2, "all_reduce", retired=False)])
+    write(tmp_path, 1, [entry(1, "barrier")])
+    found = read_flight_records(tmp_path)
+    assert found.mismatch is None
+    assert "rank 0 in call 2 of group 0 (default_pg), all_reduce at /home/me/train.py:7" in found.says[0]
+    assert "rank 1 to call 1" in found.says[0]
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch owned",)
+
+
+def test_a_pickle_that_wants_more_than_data_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, 0, [entry(1, "barrier")])
+    (tmp_path / "nccl_trace_rank_1").write_bytes(pickle.dumps({"entries": [_Evil()]}))
+    (tmp_path / "nccl_trace_rank_2").write_bytes(b"\x80")
+    (tmp_path / "notes.txt").write_text("no dump")
+    found = read_flight_records(tmp_path)
+    assert found.ranks == (0,)
+    assert not (tmp_path / "owned").exists()
+    assert len(found.problems) == 2
+    assert "nccl_trace_rank_1 is no dump that can be read: it asks for posix.system" in found.problems[0]
+    assert "\x1b" not in flight_as_text(found)
+
+
+def test_a_folder_without_dumps_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no dump of the Flight Recorder"):
+        read_flight_records(tmp_path)
+    with pytest.raises(InputError, match="there is no folder"):
+        read_flight_records(tmp_path / "nowhere")
