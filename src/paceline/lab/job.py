@@ -33,7 +33,7 @@ DEADLINE_SECONDS = 90.0
 _LOOK_SECONDS = 0.05
 _ASK_SECONDS = 0.5
 _LEAVE_SECONDS = 15.0  # for ranks whose scripts are over to leave
-_RANK = Path(__file__).parent / "rank.py"
+_RANK, _RANKS = (Path(__file__).parent / name for name in ("rank.py", "ranks.py"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def run_bare(
     with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         program = _as_of_user(program, folder)
-        command = [*_launcher(case), *_rank_command(case, folder, program), *arguments]
+        command = [*_ranks(case, folder, program), *arguments]
         return _run(case, command, folder, program, variables or {}, QUIET_SECONDS)
 
 
@@ -118,7 +118,7 @@ def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> Ended:
         program = _as_of_user(program, folder)
         guard = [sys.executable, "-m", "paceline", "run", "--json", f"{folder}/outcome", "--out", f"{folder}/records"]
         guard += ["--notice", str(notice), "--"]
-        command = [*guard, *_launcher(case), *_rank_command(case, folder, program)]
+        command = [*guard, *_ranks(case, folder, program)]
         return _run(case, command, folder, program, {}, GUARDED_QUIET_SECONDS)
 
 
@@ -133,15 +133,13 @@ def _as_of_user(program: Path, folder: Path) -> Path:
     return copies / program.name
 
 
-def _launcher(case: Case) -> list[str]:
+def _ranks(case: Case, folder: Path, program: Path) -> list[str]:
+    """Return the command that starts all ranks."""
+    told = [str(folder), json.dumps(asdict(case.limits))]
     if case.carrier == "mpi":
-        return find_mpiexec().command(case.num_ranks, clean_up=True)
-    return [sys.executable, "-m", "paceline.launch.local", str(case.num_ranks)]
-
-
-def _rank_command(case: Case, folder: Path, program: Path) -> list[str]:
-    module = "mpi4py.MPI" if case.carrier == "mpi" else "torch.distributed"
-    return [sys.executable, str(_RANK), str(folder), json.dumps(asdict(case.limits)), module, str(program.resolve())]
+        launcher = find_mpiexec().command(case.num_ranks, clean_up=True)
+        return [*launcher, sys.executable, str(_RANK), *told, "mpi4py.MPI", str(program.resolve())]
+    return [sys.executable, str(_RANKS), str(case.num_ranks), *told, "torch.distributed", str(program.resolve())]
 
 
 def _run(
