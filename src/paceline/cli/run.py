@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         Options(
             notice_seconds=_positive(options.notice, "--notice"),
             timeout_seconds=None if options.timeout is None else _positive(options.timeout, "--timeout"),
-            keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, command),
+            keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, _asked(options)),
             on_notice=lambda notice: _say(notice_as_text(notice)),
         ),
     )
@@ -99,6 +99,12 @@ def _command(options: argparse.Namespace) -> list[str]:
     if not command:
         raise InputError("give a script to run on every rank: paceline run -n 4 train.py")
     return local_command(options.ranks, options.carrier, command)
+
+
+def _asked(options: argparse.Namespace) -> list[str]:
+    """Return the command as it was asked for: with -n, what it became is our affair."""
+    command = [part for part in options.command if part != "--"]
+    return ["paceline", "run", "-n", str(options.ranks), *command] if options.ranks is not None else command
 
 
 def _check_writable(json_file: str | None, out: Path | None) -> None:

@@ -23,8 +23,8 @@ def keep_lines(sites: Iterable[tuple[str, str]]) -> KeptLines:
     for folder, site in list(dict.fromkeys(sites))[:_MAX_SITES]:
         path, _, line = site.rpartition(":")
         if path and line.isdigit():
-            numbers = range(max(1, int(line) - _AROUND), int(line) + _AROUND + 1)
-            wanted.setdefault((os.path.join(folder, path), path), set()).update(numbers)
+            around = range(max(1, int(line) - _AROUND), int(line) + _AROUND + 1)
+            wanted.setdefault((os.path.join(folder, path), path), set()).update(around)
     kept: KeptLines = {}
     for (path, shown), numbers in wanted.items():
         lines = _lines_of(path)

@@ -73,6 +73,7 @@ def page_of_run(run: RunFiles) -> Page:
         title=f"paceline: {verdict.label}",
         facts=_facts(run, calls),
         verdict=verdict,
+        figures=() if evidence is None or run.finding is not None else _figures(evidence),
         timeline=timeline if calls is not None and len(calls) else None,
         costs=None if evidence is None or not len(evidence.calls) else evidence.costs,
         steps=None if evidence is None else evidence.steps,
@@ -107,6 +108,31 @@ def _facts(run: RunFiles, calls: Calls | None) -> tuple[tuple[str, str], ...]:
         facts.append(("lasted", f"{seconds_text(calls.end / 1e9)} from the first rank's joining"))
         facts.append(("calls", f"{sum(record.num_calls for record in run.ranks.values()):,}"))
     return tuple(facts)
+
+
+def _figures(evidence: Evidence) -> tuple[tuple[str, str], ...]:
+    """Return what is worth knowing of a run that nothing was wrong with."""
+    figures = []
+    costs, work = evidence.costs, evidence.work
+    if costs.ranks and costs.seconds and len(evidence.calls):
+        waited = sum(cost.seconds_waited for cost in costs.ranks) / len(evidence.calls.ranks)
+        figures.append(("of its time a rank waited for others", f"{waited / costs.seconds:.1%}"))
+        most = max(costs.ranks, key=lambda cost: cost.seconds_caused)
+        if most.seconds_caused > 0:
+            figures.append(("others waited longest for", f"rank {most.rank}"))
+    times = [] if evidence.steps is None else [seconds for seconds in evidence.steps.seconds.values() if len(seconds)]
+    if times:
+        figures.append(("median step", seconds_text(float(np.median(np.concatenate(times))))))
+    if work is not None:
+        even = [(step.imbalance_before, step.imbalance_after) for step in work.steps]
+        known = [(before, after) for before, after in even if before is not None and after is not None]
+        if known:
+            before, after = (sum(values) / len(known) for values in zip(*known, strict=True))
+            figures.append(("imbalance, as loaded and after balancing", f"{before:.2f} → {after:.2f}"))
+        for name in ("dropped", "repeated"):
+            count = sum(epoch.counts.get(f"num_{name}", 0) for epoch in work.epochs)
+            figures.append((f"samples {name}", f"{count:,}"))
+    return tuple(figures)
 
 
 def _when(text: str) -> str:

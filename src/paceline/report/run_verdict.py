@@ -52,9 +52,7 @@ def _finding(run: RunFiles, finding: Mapping[str, Any], calls: Calls | None) -> 
         label=str(finding.get("kind") or "finding"),
         summary=_sentence(str(finding.get("summary") or "A rank fell out of line.")),
         groups=tuple(_group(run, told, calls, out_of_line, {}) for told in _dicts(finding, "groups")),
-        divergence=tuple(
-            _group(run, told, calls, out_of_line, divergence) for told in _dicts(divergence, "groups")
-        ),
+        divergence=tuple(_group(run, told, calls, out_of_line, divergence) for told in _dicts(divergence, "groups")),
         divergence_place=place,
         cause=cause,
         cause_text=CAUSES.get(cause, ""),

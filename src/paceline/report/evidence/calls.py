@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from paceline.guard import layout
 from paceline.guard.operations import BY_CODE, Family
-from paceline.report.evidence.ring_file import UNKNOWN_SITE, RankRecord
+from paceline.report.evidence.ring_file import RECORD, UNKNOWN_SITE, RankRecord
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -91,7 +91,7 @@ def gather_calls(records: Mapping[int, RankRecord], ended_ns: int | None) -> Cal
     """
     ordered = [records[rank] for rank in sorted(records)]
     sites, communicators = _Names(), _Communicators(ordered)
-    rows = np.concatenate([record.calls for record in ordered]) if ordered else np.zeros(0)
+    rows = np.concatenate([np.zeros(0, RECORD), *(record.calls for record in ordered)])
     counts = [len(record.calls) for record in ordered]
     firsts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
     begin_ns, end = _limits(ordered, ended_ns)
@@ -104,14 +104,14 @@ def gather_calls(records: Mapping[int, RankRecord], ended_ns: int | None) -> Cal
         is_open[part] &= record.calls["left"] == 0
         site[part] = sites.numbers(record)[record.calls["site"].clip(0, 1 << 16)]
         communicator[part] = communicators.numbers(record)
-    entered = rows["entered"].astype(np.int64) - begin_ns if len(rows) else site
-    left = np.where(rows["left"] > 0, rows["left"].astype(np.int64) - begin_ns, entered) if len(rows) else site
+    entered = rows["entered"].astype(np.int64) - begin_ns
+    left = np.where(rows["left"] > 0, rows["left"].astype(np.int64) - begin_ns, entered)
     left = np.where(is_open, np.maximum(end, entered), left)
     return Calls(
         begin_ns=begin_ns, end=end, ranks=tuple(record.rank for record in ordered), first_of_rank=firsts,
         sites=tuple(sites.names), communicators=tuple(communicators.known),
         rank=np.repeat([record.rank for record in ordered], counts).astype(np.int64),
-        number=rows["number"].astype(np.int64) - 1 if len(rows) else site, entered=entered, left=left,
+        number=rows["number"].astype(np.int64) - 1, entered=entered, left=left,
         is_open=is_open, site=site, communicator=communicator, records=rows,
     )  # fmt: skip
 
@@ -123,8 +123,10 @@ def _limits(records: Iterable[RankRecord], ended_ns: int | None) -> tuple[int, i
     for record in records:
         if len(record.calls):
             begin = min(begin, int(record.calls["entered"].min()))
-    last = max((int(record.calls[name].max()) for record in records if len(record.calls) for name in ("entered", "left")),
-               default=begin)  # fmt: skip
+    last = begin
+    for record in records:
+        if len(record.calls):
+            last = max(last, int(record.calls["entered"].max()), int(record.calls["left"].max()))
     end = last if ended_ns is None else max(last, ended_ns)
     return begin, max(1, end - begin)
 
@@ -175,5 +177,5 @@ class _Communicators:
         for own, told in record.communicators.items():
             if 0 <= own < layout.MAX_COMMS:
                 table[own], firsts[own] = self._numbers[told["id"]], told["first"]
-        own = record.calls["comm"]
-        return np.where(record.calls["number"].astype(np.int64) > firsts[own], table[own], -1)
+        owns = record.calls["comm"]
+        return np.where(record.calls["number"].astype(np.int64) > firsts[owns], table[owns], -1)

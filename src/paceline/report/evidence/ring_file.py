@@ -15,7 +15,7 @@ from paceline.guard import layout
 from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS
 
 UNKNOWN_SITE = "?"
-_RECORD = np.dtype(
+RECORD = np.dtype(
     {
         "names": [
             "number", "entered", "left", "sequence", "at_site", "num_bytes", "count", "root", "tag", "site", "comm",
@@ -35,7 +35,7 @@ _RECORD = np.dtype(
 _MOST_OPERATION = max(BY_CODE)
 _HOUR_NS = 3600 * 10**9
 
-Records = NDArray[Any]  # of _RECORD
+Records = NDArray[Any]  # of RECORD
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def read_ring(path: Path, rank: int) -> RankRecord | str:
 
 def _with_calls(raw: bytes, words: NDArray[np.uint64], rank: int) -> RankRecord:
     num_calls, joined = int(words[layout.NUM_RECORDS]), int(words[layout.JOINED])
-    records = np.frombuffer(raw, _RECORD, count=layout.NUM_SLOTS, offset=layout.RECORDS_AT)
+    records = np.frombuffer(raw, RECORD, count=layout.NUM_SLOTS, offset=layout.RECORDS_AT)
     slots = np.arange(layout.NUM_SLOTS, dtype=np.uint64)
     used = records["number"] > 0
     good = used & ((records["number"] - 1) % layout.NUM_SLOTS == slots)

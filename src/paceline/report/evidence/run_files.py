@@ -137,7 +137,9 @@ def _read_world(run: RunFiles, paths: dict[int, Path]) -> dict[int, RankRecord]:
 def _read_about(run: RunFiles, world: str) -> None:
     """Take the size of the job and how ranks ended from run.json, or else from the records."""
     sizes = [record.world_size for record in run.ranks.values()]
-    run.world_size = max(max(sizes, default=0) if max(sizes, default=0) < 1 << 20 else 0, max(run.ranks, default=-1) + 1)
+    run.world_size = max(
+        max(sizes, default=0) if max(sizes, default=0) < 1 << 20 else 0, max(run.ranks, default=-1) + 1
+    )
     for told in run.about.get("worlds") or []:
         if isinstance(told, dict) and told.get("name") == world:
             run.world_size = max(run.world_size, int(told.get("world_size") or 0))

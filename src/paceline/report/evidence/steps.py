@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def _noted(notes: Mapping[int, Sequence[Mapping[str, Any]]], begin_ns: int) -> S
                 epochs[note["pass"]] = min(epochs.get(note["pass"], at), at)
         times = [
             (after["at_ns"] - note["at_ns"]) / 1e9
-            for note, after in zip(own, own[1:], strict=False)
+            for note, after in pairwise(own)
             if "step" in note and ("step" in after or "summary" in after)
         ]
         seconds[rank] = np.array(times, np.float64)
@@ -80,7 +81,7 @@ def _main_loader(notes: Mapping[int, Sequence[Mapping[str, Any]]]) -> int | None
         for note in own:
             by_loader[note["loader"]].append(note)
         for loader, told in by_loader.items():
-            for note, after in zip(told, told[1:], strict=False):
+            for note, after in pairwise(told):
                 if "summary" not in note:
                     spans[loader] += after["at_ns"] - note["at_ns"]
     return spans.most_common(1)[0][0] if spans else None

@@ -65,9 +65,7 @@ def find_waits(calls: Calls, out_of_line: Sequence[int] = ()) -> Waits:
 
 
 def _collectives(calls: Calls, waits: Waits, out_of_line: Sequence[int]) -> None:
-    known = np.flatnonzero(
-        calls.is_of(Family.COLLECTIVE) & (calls.communicator >= 0) & (calls.records["sequence"] > 0)
-    )
+    known = np.flatnonzero(calls.is_of(Family.COLLECTIVE) & (calls.communicator >= 0) & (calls.records["sequence"] > 0))
     if not len(known):
         return
     order = np.lexsort((calls.entered[known], calls.records["sequence"][known], calls.communicator[known]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from paceline.report.evidence.work import WorkStep
 WIDTH, HEIGHT = 1000, 220
 _MOST_ROWS = 32  # ranks in a table or chart; of more, those that matter
 _MOST_POINTS = 500
+NOTHING = "\u2013"  # where there is no figure
 _LEFT, _TOP, _BOTTOM = 46, 12, 24
 
 
@@ -46,7 +47,7 @@ def cost_rows(costs: Costs, out_of_line: Sequence[int]) -> dict[str, Any]:
             "waited": seconds_text(cost.seconds_waited),
             "waited_percent": round(100 * cost.seconds_waited / most, 2),
             "waited_share": f"{min(1.0, cost.seconds_waited / costs.seconds):.0%}" if costs.seconds else "",
-            "caused": seconds_text(cost.seconds_caused),
+            "caused": seconds_text(cost.seconds_caused) if cost.seconds_caused else NOTHING,
             "caused_percent": round(100 * cost.seconds_caused / most, 2),
             "num_last": f"{cost.num_last:,}",
         }
@@ -63,9 +64,9 @@ def site_rows(costs: Costs) -> list[dict[str, Any]]:
             "site": site.site,
             "call": site.call,
             "num_calls": f"{site.num_calls:,}",
-            "waited": seconds_text(site.seconds_waited),
+            "waited": seconds_text(site.seconds_waited) if site.seconds_waited else NOTHING,
             "percent": round(100 * site.seconds_waited / most, 2),
-            "longest": seconds_text(site.longest),
+            "longest": seconds_text(site.longest) if site.longest else NOTHING,
             "mostly_for": "" if site.mostly_for is None else f"rank {site.mostly_for} ({site.mostly_share:.0%})",
         }
         for site in costs.sites
@@ -87,7 +88,9 @@ def step_boxes(steps: Steps) -> dict[str, Any] | None:
 
     rows = []
     for rank in shown:
-        low, quarter, middle, three, high = (float(np.quantile(known[rank], at)) for at in (0.05, 0.25, 0.5, 0.75, 0.95))
+        low, quarter, middle, three, high = (
+            float(np.quantile(known[rank], at)) for at in (0.05, 0.25, 0.5, 0.75, 0.95)
+        )
         rows.append(
             {
                 "rank": rank, "low": place(low), "quarter": place(quarter), "middle": place(middle),
@@ -170,7 +173,7 @@ def _thinned(values: Sequence[float]) -> list[float]:
     return [float(part.max()) for part in np.array_split(np.array(values), _MOST_POINTS)]
 
 
-def epoch_rows(epochs: Sequence[Any]) -> list[Mapping[str, str]]:
+def epoch_rows(epochs: Sequence[Any]) -> list[dict[str, str]]:
     """Return what became of the samples of each pass."""
     num_loaders = len({epoch.loader for epoch in epochs})
     rows = []
@@ -184,10 +187,10 @@ def epoch_rows(epochs: Sequence[Any]) -> list[Mapping[str, str]]:
                 "name": name if epoch.is_complete else f"{name} (not finished)",
                 "steps": counts.get("steps", ""), "used": counts.get("used", ""), "dropped": counts.get("dropped", "?"),
                 "padded": counts.get("padded", ""), "repeated": counts.get("repeated", "?"),
-                "skipped": counts.get("skipped", "?"), "imbalance": even or "–",
-                "moved": f"{epoch.num_moved:,}" if even else "–", "padding": f"{epoch.padding_share:.1%}",
-                "seconds": "–" if epoch.seconds is None else seconds_text(epoch.seconds),
-                "waiting": "–" if waiting is None else f"{waiting:.0%}",
+                "skipped": counts.get("skipped", "?"), "imbalance": even or NOTHING,
+                "moved": f"{epoch.num_moved:,}" if even else NOTHING, "padding": f"{epoch.padding_share:.1%}",
+                "seconds": NOTHING if epoch.seconds is None else seconds_text(epoch.seconds),
+                "waiting": NOTHING if waiting is None else f"{waiting:.0%}",
             }
         )  # fmt: skip
     return rows

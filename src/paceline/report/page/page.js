@@ -88,7 +88,7 @@
   function layout() {
     const box = lanesBox.clientWidth;
     if (!box) return;
-    gutter = ranks.length > MOST_LANES ? 84 : box < 560 ? 40 : 64;
+    gutter = ranks.length > MOST_LANES ? 84 : box < 560 ? 40 : 78;
     lanesBox.style.height = "";
     const room = Math.min(Math.min(innerHeight * 0.7, 640), lanes.total);
     width = box; height = Math.round(room);
@@ -104,7 +104,7 @@
 
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of [...kinds, "ink", "soft", "line", "card", "lane", "bad", "out", "accent", "hatch", "bar-ink", "ground", "code"]) {
+    for (const name of [...kinds, "ink", "soft", "line", "card", "lane", "bad", "out", "accent", "hatch", "bar-ink", "deep-ink", "ground", "code"]) {
       colours[name] = style.getPropertyValue("--" + name).trim();
     }
     const tile = document.createElement("canvas");
@@ -263,23 +263,27 @@
       pen.fillStyle = colours[outOfLine.size ? "bad" : "ink"];
       pen.fillRect(bar.right - 3, bar.y - 2, 3, bar.tall + 4);
     }
-    const left = Math.max(bar.x, gutter), room = Math.min(bar.right, width) - left;
-    if (room > 46 && bar.tall > 9) drawText(rank, i, left, bar, room, share);
+    if (bar.tall > 9) drawText(rank, i, bar, waited);
   }
 
-  function drawText(rank, i, left, bar, room, share) {
-    const site = data.sites[rank.site[i]];
+  function drawText(rank, i, bar, waited) {
+    const site = data.sites[rank.site[i]], [name, kind] = data.operations[rank.operation[i]];
     const line = mode === "call" ? " :" + site.slice(site.lastIndexOf(":") + 1) : "";
-    let text = data.operations[rank.operation[i]][0] + line;
-    if (room < pen.measureText(text).width + 12) text = data.operations[rank.operation[i]][0];
-    const wide = pen.measureText(text).width;
-    if (wide + 12 > room) return;
-    pen.textAlign = "left";
-    if (share > 0.4) {  // the hatching would make it hard to read
-      pen.globalAlpha = 0.86; pen.fillStyle = colours.card; pen.fillRect(left + 4, bar.y + 2, wide + 6, bar.tall - 4);
-      pen.globalAlpha = 1; pen.fillStyle = colours.ink;
-    } else pen.fillStyle = colours["bar-ink"];
-    pen.fillText(text, left + 7, bar.y + bar.tall / 2 + 1);
+    const last = Math.min(bar.right, width), first = Math.max(bar.x, gutter), solid = Math.max(first, bar.x + waited);
+    for (const text of line ? [name + line, name] : [name]) {
+      const wide = pen.measureText(text).width;
+      const isSolid = last - solid > wide + 12;
+      const left = isSolid ? solid : first;
+      if (last - left < wide + 12) continue;
+      pen.textAlign = "left";
+      pen.fillStyle = colours[kind === "barrier" || kind === "other" ? "deep-ink" : "bar-ink"];
+      if (!isSolid) {  // the hatching would make it hard to read
+        pen.globalAlpha = 0.88; pen.fillStyle = colours.card; pen.fillRect(left + 4, bar.y + 2, wide + 6, bar.tall - 4);
+        pen.globalAlpha = 1; pen.fillStyle = colours.ink;
+      }
+      pen.fillText(text, left + 7, bar.y + bar.tall / 2 + 1);
+      return;
+    }
   }
 
   function drawEnd(rank, top, tall) {
@@ -347,7 +351,8 @@
     if (target === undefined || rank.open.has(i) || rank.waited[i] === 0) return;
     const match = matches(r, i).find(([other]) => other === target);
     if (!match) return;
-    arrow(clampX(toX(mode === "time" ? rank.at[i] + rank.waited[i] : endOf(rank, i))), middleOf(r), clampX(toX(beginOf(ranks[target], match[1]))), middleOf(target), "out", 1);
+    const height = (index, k) => { const lane = laneOf(index), bar = place(ranks[index], k, shownTop(lane), lane.height); return lane.isBlock ? middleOf(index) : bar.y + bar.tall / 2; };
+    arrow(clampX(toX(mode === "time" ? rank.at[i] + rank.waited[i] : endOf(rank, i))), height(r, i), clampX(toX(beginOf(ranks[target], match[1]))), height(target, match[1]), "out", 1);
   }
 
   let byPosition = null;
@@ -474,8 +479,12 @@
     overviewPen.fillRect(0, 0, left, 40); overviewPen.fillRect(right, 0, wide - right, 40);
     overviewPen.globalAlpha = 1; overviewPen.strokeStyle = colours.accent; overviewPen.lineWidth = 2;
     overviewPen.strokeRect(left + 1, 1, Math.max(4, right - left - 2), 38);
-    overviewPen.fillStyle = colours.soft; overviewPen.font = "11px system-ui, sans-serif"; overviewPen.textBaseline = "top";
-    if (left > 190 || right - left > 230) overviewPen.fillText("share of ranks that wait, whole run", left > 190 ? 6 : left + 8, 5);
+    overviewPen.font = "11px system-ui, sans-serif"; overviewPen.textBaseline = "top";
+    const text = "share of ranks that wait, whole run", long = overviewPen.measureText(text).width;
+    const at = left > long + 16 ? 6 : right - left > long + 16 ? left + 8 : -1;
+    if (at < 0) return;
+    overviewPen.globalAlpha = 0.8; overviewPen.fillStyle = colours.card; overviewPen.fillRect(at - 4, 4, long + 8, 15);
+    overviewPen.globalAlpha = 1; overviewPen.fillStyle = colours.soft; overviewPen.fillText(text, at, 6);
   }
 
   // Pointing at calls.

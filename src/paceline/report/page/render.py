@@ -50,10 +50,10 @@ def render_page(page: Page) -> str:
 
 
 def embedded_json(value: Mapping[str, Any]) -> str:
-    """Return JSON that can stand inside a script element: nothing in it ends the element or begins a comment.
+    r"""Return JSON that can stand inside a script element: nothing in it ends the element or begins a comment.
 
-    >>> embedded_json({"a": "</script>"})
-    '{"a":"\\\\u003c/script\\\\u003e"}'
+    >>> print(embedded_json({"a": "</script>"}))
+    {"a":"\u003c/script\u003e"}
     """
     text = json.dumps(printable_values(value), separators=(",", ":"), ensure_ascii=False)
     for character, escape in _ESCAPED.items():

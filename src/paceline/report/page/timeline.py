@@ -64,7 +64,7 @@ def timeline_values(
         "operations": names.operations,
         "whats": names.whats,
         "sites": list(calls.sites),
-        "lines": {site: found for site, found in (lines or {}).items()},
+        "lines": dict(lines or {}),
         "communicators": [[known.name, name_ranks(known.ranks)] for known in calls.communicators],
         "ranks": [{"rank": rank, **columns} for rank, columns in rows.items()],
         "steps": _thinned(steps.marks if steps is not None else ()),
@@ -131,7 +131,9 @@ def kind_of(code: int) -> str:
     return "other"
 
 
-def _what_text(code: int, root: int, tag: int, reduction: int, dtype: int, num_bytes: int, count: int, flags: int) -> str:
+def _what_text(
+    code: int, root: int, tag: int, reduction: int, dtype: int, num_bytes: int, count: int, flags: int
+) -> str:
     operation = BY_CODE[code]
     parts = []
     if root >= 0 and operation.family is not Family.WAIT:

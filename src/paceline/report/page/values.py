@@ -84,6 +84,7 @@ class Page:
         title: Of the browser's tab and the page.
         facts: Names and values for the line below the title: command, ranks, when, how long.
         verdict: What was found.
+        figures: A few names and values below the verdict, for a run of which there is nothing worse to say.
         timeline: What the script draws; see `timeline.py`.
         costs: Who waited, and for whom.
         steps: How long steps took.
@@ -94,6 +95,7 @@ class Page:
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     verdict: Verdict | None = None
+    figures: tuple[tuple[str, str], ...] = ()
     timeline: Mapping[str, Any] | None = None
     costs: Costs | None = None
     steps: Steps | None = None
