@@ -115,7 +115,8 @@ def _write_values(folder: Path, num_ranks: int, num_calls: int, ended_ns: int) -
     }  # fmt: skip
     values = {
         "run.json": {
-            "version": 1, "command": ["torchrun", "train.py"], "ended": "2026-01-01T12:00:00+0000", "ended_ns": ended_ns,
+            "version": 1, "command": ["torchrun", "train.py"], "ended": "2026-01-01T12:00:00+0000",
+            "ended_ns": ended_ns,
             "worlds": [{"name": WORLD, "world_size": num_ranks, "ends": []}], "ranks_left_out": [],
         },
         "diagnosis.json": {"version": 1, "outcome": "finding", "exit_code": 90, "finding": finding},

@@ -98,7 +98,8 @@ def _with_calls(raw: bytes, words: NDArray[np.uint64], rank: int) -> RankRecord:
     good &= (records["dtype"] < len(DTYPES)) & (records["reduction"] < len(REDUCTIONS))
     good &= (records["left"] == 0) | (records["left"] >= records["entered"])
     good &= (records["entered"] + _HOUR_NS > joined) & (records["entered"] < joined + 100_000 * _HOUR_NS)
-    calls = np.sort(records[good], order="number")
+    kept = np.flatnonzero(good)
+    calls = records[kept[np.argsort(records["number"][kept], kind="stable")]]
     threads = words[layout.THREADS_AT : layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS]
     inside = threads[:: layout.THREAD_WORDS].tolist()
     carriers = {"mpi": int(words[layout.MPI_RANK]) - 1, "torch": int(words[layout.TORCH_RANK]) - 1}

@@ -13,7 +13,7 @@ from paceline.report.evidence.steps import Steps
 from paceline.report.evidence.work import WorkStep
 
 WIDTH, HEIGHT = 1000, 220
-_MOST_ROWS = 32  # ranks in a table or chart; of more, those that matter
+_MOST_ROWS = 16  # ranks in a table or chart; of more, those that matter
 _MOST_POINTS = 500
 NOTHING = "\u2013"  # where there is no figure
 _LEFT, _TOP, _BOTTOM = 46, 12, 24

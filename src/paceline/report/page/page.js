@@ -72,15 +72,21 @@
         }
         block = [];
       };
+      ranks.forEach((rank, index) => { if (special.has(rank.rank)) single(index); });
       ranks.forEach((rank, index) => {
-        if (special.has(rank.rank)) { flush(); single(index); return; }
+        if (special.has(rank.rank)) { flush(); return; }
         block.push(index);
         if (block.length === most) flush();
       });
       flush();
     }
     let top = AXIS;
-    for (const lane of lanes) { lane.top = top; top += lane.height + 4; }
+    lanes.of = new Map();
+    for (const lane of lanes) {
+      lane.top = top;
+      top += lane.height + 4;
+      for (const index of lane.ranks) if (!lane.isBlock || !opened.has(lane.key)) lanes.of.set(index, lane);
+    }
     lanes.total = top + 6;
     layout();
   }
@@ -324,19 +330,25 @@
     pen.beginPath(); pen.moveTo(toXx, toY); pen.lineTo(toXx + 9, toY - 5); pen.lineTo(toXx + 9, toY + 5); pen.closePath(); pen.fill();
     pen.globalAlpha = 1;
   }
-  const laneOf = (index) => lanes.find((lane) => !lane.isBlock && lane.ranks[0] === index) || lanes.find((lane) => lane.ranks.includes(index));
+  const laneOf = (index) => lanes.of.get(index);
   const middleOf = (index) => { const lane = laneOf(index); return shownTop(lane) + lane.height / 2; };
   const clampX = (x) => Math.min(Math.max(x, gutter + 4), width - 34);
 
   function drawArrows() {
     pen.save(); pen.beginPath(); pen.rect(gutter, AXIS, width - gutter, height - AXIS); pen.clip();
-    const alpha = data.arrows.length > 12 ? 0.35 : 0.85;
+    const drawn = new Set(), shown = [];
     for (const [from, number, to] of data.arrows) {
       const source = indexOfRank.get(from), target = indexOfRank.get(to);
-      if (source === undefined || target === undefined || laneOf(source).isBlock) continue;
-      const rank = ranks[source], i = indexOfCall(rank, number), other = ranks[target];
+      if (source === undefined || target === undefined) continue;
+      const lane = laneOf(source), key = lanes.indexOf(lane) + ">" + to;
+      if (drawn.has(key)) continue;  // of a block of ranks one arrow says it
+      drawn.add(key);
+      shown.push([source, number, target, lane]);
+    }
+    const alpha = shown.length > 12 ? 0.4 : 0.85;
+    for (const [source, number, target] of shown) {
+      const rank = ranks[source], i = indexOfCall(rank, number), other = ranks[target], end = endOfRank.get(other.rank);
       if (i < 0) continue;
-      const end = endOfRank.get(to);
       const toX1 = end ? endX(other, end) + 14 : other.size ? toX(endOf(other, other.size - 1)) : toX(view.x1);
       const fromX = toX(endOf(rank, i));
       if (fromX < gutter || Math.min(fromX, toX1) > width) continue;

@@ -24,7 +24,7 @@ TICK_NS = 100
 MOST_CALLS = 120_000  # that a page holds
 _MOST_BUCKETS = 480  # of the picture of a rank's waiting
 _MOST_MARKS = 4000
-_MOST_ARROWS = 256
+_MOST_ARROWS = 4096
 _FEWEST_LAST = 16  # calls of every rank that are kept, from the end
 _MOST_RANKS_WHOLE = 24  # of a large run
 
