@@ -6,6 +6,7 @@ import argparse
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--carrier", choices=("torch", "mpi"), help="with -n: what SCRIPT uses (default: seen from it)")
     parser.add_argument("--json", metavar="FILE", dest="json_file", help="write the outcome as JSON")
     parser.add_argument("--out", metavar="DIR", help="where records are kept (default: paceline-out, after a finding)")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto, compressed if it ends in .gz")
     parser.add_argument("--timeout", type=float, metavar="S", help="end the job when a rank has waited for S seconds")
     parser.add_argument(
         "--notice", type=float, default=10.0, metavar="S", help="say who is waited for after S seconds (default: 10)"
@@ -44,13 +46,13 @@ def add_to(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
     from paceline.errors import name_ranks
-    from paceline.guard.records import keep_records
+    from paceline.guard.records import DEFAULT_FOLDER, keep_records
     from paceline.guard.run import Options, run_watched
     from paceline.report.finding import failures_as_text, finding_as_text, notice_as_text, run_as_json
 
     command = _command(options)
-    out = Path(options.out) if options.out else None
-    _check_writable(options.json_file, out)
+    out = Path(options.out) if options.out else DEFAULT_FOLDER if options.trace else None
+    _check_writable((options.json_file, options.trace), out)
     result = run_watched(
         command,
         Options(
@@ -65,6 +67,8 @@ def run(options: argparse.Namespace) -> int:
         Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
     if result.records is not None:
         (result.records / "diagnosis.json").write_text(json.dumps(outcome, indent=2) + "\n")
+        if options.trace:
+            _write_trace(result.records, Path(options.trace))
     for problem in result.problems:
         _say(f"paceline: not everything was watched: {problem}")
     if result.finding is not None:
@@ -107,16 +111,24 @@ def _asked(options: argparse.Namespace) -> list[str]:
     return ["paceline", "run", "-n", str(options.ranks), *command] if options.ranks is not None else command
 
 
-def _check_writable(json_file: str | None, out: Path | None) -> None:
+def _write_trace(records: Path, path: Path) -> None:
+    from paceline.report.evidence.run_files import read_run
+    from paceline.report.trace import write_trace
+
+    write_trace(read_run(records), path)
+
+
+def _check_writable(files: Sequence[str | None], out: Path | None) -> None:
     """Refuse what cannot be written before the job runs, not after."""
     from paceline.errors import InputError
 
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        if json_file:
-            with open(json_file, "a"):
-                pass
+        for file in files:
+            if file:
+                with open(file, "a"):
+                    pass
     except OSError as error:
         raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
 

@@ -15,7 +15,7 @@ from paceline.guard.kept_source import keep_lines
 from paceline.guard.worlds import World
 
 _MAX_BYTES = 512 << 20  # of one run; ranks beyond it keep no record
-_DEFAULT = Path("paceline-out")
+DEFAULT_FOLDER = Path("paceline-out")
 _PAGE_BYTES = 4096
 WORK_PREFIX = "work."  # files in the run's folder that loaders write, one for each rank
 
@@ -26,7 +26,7 @@ def keep_records(
     """Copy the records into a new folder and return it; without a finding only if a folder was asked for."""
     if finding is None and out is None:
         return None
-    kept = _new_folder(out or _DEFAULT)
+    kept = _new_folder(out or DEFAULT_FOLDER)
     left_out = _copy_rings(worlds, kept)
     for path in sorted(folder.glob(f"{WORK_PREFIX}*")):
         shutil.copyfile(path, kept / path.name)

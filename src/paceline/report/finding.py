@@ -45,7 +45,7 @@ def finding_as_text(finding: Finding, records: Path | None = None, *, colours: b
     lines.append(f"  {key}cause:{end} {finding.cause}" + (f": {said}" if said else ""))
     lines.append(f"  {key}change:{end} {finding.advice}")
     if records is not None:
-        lines.append(f"  {key}records:{end} {records}")
+        lines.append(f"  {key}records:{end} {records} (paceline report makes a page of them)")
     return "\n".join(lines)
 
 
