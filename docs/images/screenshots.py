@@ -11,11 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-MOST_BYTES = 150_000
+MOST_BYTES, MOST_HEIGHT = 150_000, 590
 
 
 def main() -> None:
@@ -61,11 +61,19 @@ def take(
         tab.locator("#verdict a.show").nth(link).click()
     tab.wait_for_timeout(300)
     tab.mouse.move(0, 0)
-    raw = tab.locator(part).screenshot() if part else tab.screenshot()
+    raw = tab.screenshot(clip=clip_of(tab, part), full_page=True) if part else tab.screenshot()
     (HERE / name).write_bytes(raw)
     assert len(raw) < MOST_BYTES, f"{name} has {len(raw)} bytes"
     print(f"written: docs/images/{name} ({len(raw) // 1000} kB)")
     tab.close()
+
+
+def clip_of(tab: Page, part: str) -> FloatRect:
+    """Return where a part is on the whole page, its upper end if it is long."""
+    box = tab.locator(part).evaluate(
+        "(e) => { const b = e.getBoundingClientRect(); return [b.x + scrollX, b.y + scrollY, b.width, b.height]; }"
+    )
+    return {"x": box[0], "y": box[1], "width": box[2], "height": min(box[3], MOST_HEIGHT)}
 
 
 if __name__ == "__main__":

@@ -40,6 +40,6 @@ def _lines_of(path: str) -> list[str]:
         if not os.path.isfile(path) or os.path.getsize(path) > _MAX_FILE_BYTES:
             return []
         with open(path, encoding="utf-8", errors="replace", newline=None) as file:
-            return file.read().split("\n")
+            return file.read().removesuffix("\n").split("\n")
     except (OSError, ValueError):
         return []

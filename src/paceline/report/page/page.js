@@ -269,6 +269,7 @@
       pen.fillStyle = colours[outOfLine.size ? "bad" : "ink"];
       pen.fillRect(bar.right - 3, bar.y - 2, 3, bar.tall + 4);
     }
+    if (mode === "call" && wide > 5 && isOdd(rank, i)) { pen.fillStyle = colours.out; pen.fillRect(bar.x, bar.y + bar.tall - 4, wide, 4); }
     if (bar.tall > 9) drawText(rank, i, bar, waited);
   }
 
@@ -381,6 +382,23 @@
       });
     }
     return byPosition.get(ranks[r].communicator[i] + ":" + ranks[r].sequence[i]) || [];
+  }
+
+  // Whether a call is another, or from another line, than most ranks make at the same position.
+  const usual = new Map();
+  function isOdd(rank, i) {
+    const all = matches(indexOfRank.get(rank.rank), i);
+    if (all.length < 2) return false;
+    const [first, k] = all[0], key = first + ":" + k;
+    if (!usual.has(key)) {
+      const counts = new Map();
+      for (const [index, call] of all) {
+        const what = ranks[index].operation[call] + ":" + ranks[index].site[call];
+        counts.set(what, (counts.get(what) || 0) + 1);
+      }
+      usual.set(key, [...counts].sort((a, b) => b[1] - a[1])[0][0]);
+    }
+    return usual.get(key) !== rank.operation[i] + ":" + rank.site[i];
   }
 
   function outline({ r, i }, isSelected) {
@@ -745,6 +763,7 @@
     const items = present.map((kind) => { const all = [...new Set(names(kind))]; return entry({ background: colours[kind] }, all.slice(0, 3).join(", ") + (all.length > 3 ? " …" : "")); });
     items.push(entry({ background: "repeating-linear-gradient(135deg, " + colours.hatch + " 0 1.5px, transparent 1.5px 4px), " + colours.lane }, "waiting for another rank"));
     if (data.arrows.length) items.push(entry({ height: "3px", background: colours.bad }, "waits for"));
+    if (data.is_finding) items.push(entry({ height: "4px", background: colours.out }, "by call: another call or line than most ranks"));
     if (data.steps.length) items.push(entry({ width: "2px", background: colours.accent }, "a step, on the scale"));
     if (data.heat) items.push(entry({ background: colours.barrier, opacity: 0.5 }, "share of time that ranks wait, where calls are too many to draw"));
     find("legend").replaceChildren(...items);
