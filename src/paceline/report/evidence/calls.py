@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.guard import layout
-from paceline.guard.operations import BY_CODE, Family
+from paceline.guard.operations import BY_CODE, Family, Operation
 from paceline.report.evidence.ring_file import RECORD, UNKNOWN_SITE, RankRecord
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _FAMILIES = list(Family)
-_FAMILY_OF_CODE = np.zeros(max(BY_CODE) + 1, np.int8)
-for _code, _operation in BY_CODE.items():
-    _FAMILY_OF_CODE[_code] = _FAMILIES.index(_operation.family)
+
+
+def by_code(number_of: Callable[[Operation], int]) -> Ints:
+    """Return a number for each operation, at the place of its code."""
+    numbers = np.zeros(max(BY_CODE) + 1, np.int64)
+    for code, operation in BY_CODE.items():
+        numbers[code] = number_of(operation)
+    return numbers
+
+
+_FAMILY_OF_CODE = by_code(lambda operation: _FAMILIES.index(operation.family))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

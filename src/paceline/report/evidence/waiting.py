@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.guard.layout import NONBLOCKING
-from paceline.guard.operations import BY_CODE, Family, Needs
-from paceline.report.evidence.calls import Calls, Flags, Ints
+from paceline.guard.operations import Family, Needs
+from paceline.report.evidence.calls import Calls, Flags, Ints, by_code
 
 NOBODY = -1
 _NEEDS = list(Needs)
-_NEEDS_OF_CODE = np.zeros(max(BY_CODE) + 1, np.int8)
-for _code, _operation in BY_CODE.items():
-    _NEEDS_OF_CODE[_code] = _NEEDS.index(_operation.needs)
+_NEEDS_OF_CODE = by_code(lambda operation: _NEEDS.index(operation.needs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 def render_page(page: Page) -> str:
     """Return the page as HTML."""
-    script, style = (_FOLDER / "page.js").read_text("utf-8"), (_FOLDER / "page.css").read_text("utf-8")
+    script, style, dark = ((_FOLDER / name).read_text("utf-8") for name in ("page.js", "page.css", "dark.css"))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -37,7 +37,7 @@ def render_page(page: Page) -> str:
     return environment.get_template("page.html.j2").render(
         page=page,
         version=__version__,
-        style=Markup(style),
+        style=Markup(style.replace("/* dark.css */", dark)),  # by the system's choice and by the reader's
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
         timeline=None if page.timeline is None else Markup(embedded_json(page.timeline)),
