@@ -12,7 +12,7 @@ from tests.report.recorded import WORLD, Job, finding
 
 from paceline.errors import InputError
 from paceline.guard import layout
-from paceline.guard.layout import NOTHING
+from paceline.guard.layout import ANY, NOTHING
 from paceline.guard.operations import BY_CODE, BY_NAME
 from paceline.report.evidence.calls import Calls, gather_calls
 from paceline.report.evidence.costs import find_costs
@@ -86,6 +86,29 @@ def test_a_receive_waits_until_its_message_is_sent(tmp_path: Path) -> None:
     assert waits.sent_by.tolist() == [NOTHING, 0]
     assert waits.for_rank.tolist() == [-1, 0]
     assert waits.waited[1] >= 20_000_000
+
+
+def exchanged(job: Job, *, tags: tuple[int, ...], wanted: int) -> list[int]:
+    """Send a message with each tag from rank 0 to 1, which receives them; return who was matched with whom."""
+    sender, receiver = job.recorders
+    for tag in tags:
+        sender.leave(sender.begin(0, BY_NAME["Send"].code, sequence=1, root=1, tag=tag, depth=1))
+    for _ in tags:
+        receiver.leave(receiver.begin(0, BY_NAME["Recv"].code, root=0, tag=wanted, depth=1))
+    _, waits = read(job.finish())
+    matched: list[int] = waits.sent_by[len(tags) :].tolist()
+    return matched
+
+
+def test_receives_of_any_tag_take_messages_in_their_order(tmp_path: Path) -> None:
+    assert exchanged(Job(tmp_path, 2), tags=(5, 3, 4), wanted=ANY) == [0, 1, 2]
+
+
+def test_receives_that_may_have_taken_another_message_are_not_matched(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2)
+    receiver = job.recorders[1]
+    receiver.leave(receiver.begin(0, BY_NAME["Recv"].code, root=ANY, tag=ANY, depth=1))
+    assert set(exchanged(job, tags=(5, 3), wanted=ANY)) == {NOTHING}
 
 
 def test_more_calls_than_a_record_holds_leave_the_last_ones(tmp_path: Path) -> None:

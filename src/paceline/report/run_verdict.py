@@ -14,7 +14,6 @@ from paceline.report.evidence.run_files import RunFiles
 from paceline.report.finding import CAUSES
 from paceline.report.page.values import Group, SourceLine, Verdict
 
-_STATES = {"blocked": "waiting", "": ""}
 _AROUND = 4
 _NOTHING_FOUND = "The guard found nothing out of line: no call that did not fit, nobody who could never move."
 
@@ -84,17 +83,30 @@ def _group(
     state = str(told.get("state") or "")
     site = str(told.get("site") or "")
     is_place = isinstance(sequence, int) and communicator
+    focus = _focus(calls, ranks, communicator, sequence)
     return Group(
         ranks=name_ranks(ranks) if ranks else "no rank",
-        state=_STATES.get(state, state),
+        state=_shown_state(state, calls, focus),
         is_out_of_line=bool(ranks) and out_of_line.issuperset(ranks),
         call=str(told.get("call") or ""),
         place=f"call {sequence} on {communicator}" if is_place and not divergence else "",
         site=site,
         detail=str(told.get("detail") or ""),
         source=lines_around(run.sources, site, around=_AROUND),
-        focus=_focus(calls, ranks, communicator, sequence),
+        focus=focus,
     )
+
+
+def _shown_state(state: str, calls: Calls | None, focus: tuple[int, int] | None) -> str:
+    """Name what ranks do; a call that the verdict names may have returned, and is named for what it was."""
+    if state != "blocked":
+        return state
+    if calls is not None and focus is not None:
+        part = calls.of_rank(focus[0])
+        inside = calls.is_open[part][calls.number[part] == focus[1]]
+        if len(inside) and not inside[0]:
+            return "this call has returned"
+    return "waiting"
 
 
 def _focus(calls: Calls | None, ranks: list[int], communicator: Any, sequence: Any) -> tuple[int, int] | None:

@@ -16,9 +16,9 @@ from typing import Any, TextIO
 import numpy as np
 
 from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS, shown_name
-from paceline.report.evidence.calls import Calls
+from paceline.report.evidence.calls import NOBODY, Calls
 from paceline.report.evidence.run_files import RunFiles
-from paceline.report.evidence.waiting import NOBODY, Waits
+from paceline.report.evidence.waiting import Waits
 from paceline.report.page.printable import printable
 from paceline.report.page.timeline import kind_of, rows_of
 from paceline.report.run_page import Evidence, gather_evidence

@@ -16,6 +16,7 @@ from paceline.report.evidence.ring_file import RECORD, UNKNOWN_SITE, RankRecord
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+NOBODY = -1  # where a rank or a call would be named
 _FAMILIES = list(Family)
 
 
@@ -78,6 +79,21 @@ class Calls:
         """Return where the calls of a rank are."""
         index = self.ranks.index(rank)
         return slice(int(self.first_of_rank[index]), int(self.first_of_rank[index + 1]))
+
+    def members(self, rows: Ints, numbers: Ints) -> Ints:
+        """Return the ranks of the job that have these numbers in the calls' communicators; NOBODY where none has.
+
+        Args:
+            rows: Indices of calls.
+            numbers: One for each of them.
+        """
+        found = np.full(len(rows), NOBODY, np.int64)
+        communicators = self.communicator[rows]
+        for number in np.unique(communicators[communicators >= 0]).tolist():
+            ranks = np.array(self.communicators[number].ranks, np.int64)
+            here = (communicators == number) & (numbers >= 0) & (numbers < len(ranks))
+            found[here] = ranks[numbers[here]]
+        return found
 
     def last_at(self, rank: int, *, communicator: str, sequence: int) -> int | None:
         """Return the index of a rank's collective at a position of the communicator of this name."""

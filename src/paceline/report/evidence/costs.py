@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.guard.operations import BY_CODE, shown_name
-from paceline.report.evidence.calls import Calls
-from paceline.report.evidence.waiting import NOBODY, Waits
+from paceline.report.evidence.calls import NOBODY, Calls
+from paceline.report.evidence.waiting import Waits
 
 _MOST_SITES = 20
 

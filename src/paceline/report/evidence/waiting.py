@@ -13,9 +13,9 @@ import numpy as np
 
 from paceline.guard.layout import NONBLOCKING
 from paceline.guard.operations import Family, Needs
-from paceline.report.evidence.calls import Calls, Flags, Ints, by_code
+from paceline.report.evidence.calls import NOBODY, Calls, Flags, Ints, by_code
+from paceline.report.evidence.messages import match_messages
 
-NOBODY = -1
 _NEEDS = list(Needs)
 _NEEDS_OF_CODE = by_code(lambda operation: _NEEDS.index(operation.needs))
 
@@ -76,7 +76,7 @@ def _collectives(calls: Calls, waits: Waits, out_of_line: Sequence[int]) -> None
     needs = _NEEDS_OF_CODE[calls.operation[rows]]
     until, whom = calls.entered[last], calls.rank[last]
     _wait_for_root(calls, rows, starts, lengths, until, whom, needs == _NEEDS.index(Needs.FROM_ROOT))
-    member = _world_rank(calls, rows, calls.records["root"][rows])
+    member = calls.members(rows, calls.records["root"][rows])
     until = np.where((needs == _NEEDS.index(Needs.TO_ROOT)) & (calls.rank[rows] != member), 0, until)
     waited = np.minimum(until, calls.left[rows]) - calls.entered[rows]
     waits.waited[rows] = np.maximum(0, waited)
@@ -90,7 +90,7 @@ def _wait_for_root(
     """Where all wait for the root alone, take its time instead of that of the last; in place."""
     if not from_root.any():
         return
-    is_root = from_root & (_world_rank(calls, rows, calls.records["root"][rows]) == calls.rank[rows])
+    is_root = from_root & (calls.members(rows, calls.records["root"][rows]) == calls.rank[rows])
     position = np.repeat(np.arange(len(starts)), lengths)
     root_row = np.full(len(starts), NOBODY, np.int64)
     root_row[position[is_root]] = rows[is_root]
@@ -117,53 +117,17 @@ def _missing(calls: Calls, communicator: int, sequence: int) -> list[int]:
     return [rank for rank in calls.communicators[communicator].ranks if rank not in came]
 
 
-def _world_rank(calls: Calls, rows: Ints, members: Ints) -> Ints:
-    """Return the ranks of the job that are these members of the calls' communicators; NOBODY for what is no member."""
-    found = np.full(len(rows), NOBODY, np.int64)
-    comm = calls.communicator[rows]
-    for number in np.unique(comm[comm >= 0]).tolist():
-        ranks = np.array(calls.communicators[number].ranks, np.int64)
-        here = (comm == number) & (members >= 0) & (members < len(ranks))
-        found[here] = ranks[members[here]]
-    return found
-
-
 def _messages(calls: Calls, waits: Waits) -> None:
-    """Match the n-th send with the n-th receive of the same communicator, ranks and tag."""
-    sends = np.flatnonzero(calls.is_of(Family.SEND, Family.EXCHANGE) & (calls.records["sequence"] > 0))
-    receives = np.flatnonzero(calls.is_of(Family.RECEIVE) & (calls.records["sequence"] > 0))
-    exchanges = np.flatnonzero(calls.is_of(Family.EXCHANGE) & (calls.records["source_sequence"] > 0))
-    by_key = dict(zip(_keys(calls, sends, "root", "tag", "sequence", is_send=True), sends.tolist(), strict=True))
-    halves = (
-        (receives, _keys(calls, receives, "root", "tag", "sequence", is_send=False)),
-        (exchanges, _keys(calls, exchanges, "source", "source_tag", "source_sequence", is_send=False)),
-    )
-    for rows, keys in halves:
-        for row, key in zip(rows.tolist(), keys, strict=True):
-            send = by_key.get(key)
-            waits.for_rank[row] = key[1]
-            if send is not None:
-                _match(calls, waits, send, row)
-            elif calls.is_open[row]:
-                waits.waited[row] = calls.left[row] - calls.entered[row]
-    for key, row in by_key.items():
-        if calls.is_open[row] and waits.waited[row] == 0:
-            waits.waited[row], waits.for_rank[row] = calls.left[row] - calls.entered[row], key[2]
-
-
-def _match(calls: Calls, waits: Waits, send: int, receive: int) -> None:
-    waits.sent_by[receive] = send
-    for row, other in ((receive, send), (send, receive)):
-        waited = min(calls.entered[other], calls.left[row]) - calls.entered[row]
-        if waited > waits.waited[row]:
-            waits.waited[row], waits.for_rank[row] = waited, calls.rank[other]
-
-
-def _keys(
-    calls: Calls, rows: Ints, peer: str, tag: str, sequence: str, *, is_send: bool
-) -> list[tuple[int, int, int, int, int]]:
-    """Return communicator, sender, receiver, tag and number of each message."""
-    mine, other = calls.rank[rows], _world_rank(calls, rows, calls.records[peer][rows])
-    sender, receiver = (mine, other) if is_send else (other, mine)
-    columns = (calls.communicator[rows], sender, receiver, calls.records[tag][rows], calls.records[sequence][rows])
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+    """A receive waits until its message is sent; a send that does not return at once until it is received."""
+    waits.sent_by[:] = match_messages(calls)
+    received = np.flatnonzero(waits.sent_by != NOBODY)
+    sent = waits.sent_by[received]
+    for rows, others in ((received, sent), (sent, received)):
+        waited = np.minimum(calls.entered[others], calls.left[rows]) - calls.entered[rows]
+        longer = waited > waits.waited[rows]
+        waits.waited[rows[longer]] = waited[longer]
+        waits.for_rank[rows[longer]] = calls.rank[others[longer]]
+    for family, peer in ((Family.SEND, "root"), (Family.RECEIVE, "root"), (Family.EXCHANGE, "source")):
+        rows = np.flatnonzero(calls.is_open & calls.is_of(family) & (waits.waited == 0))
+        waits.waited[rows] = calls.left[rows] - calls.entered[rows]
+        waits.for_rank[rows] = calls.members(rows, calls.records[peer][rows])

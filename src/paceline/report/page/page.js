@@ -350,7 +350,7 @@
     for (const [source, number, target] of shown) {
       const rank = ranks[source], i = indexOfCall(rank, number), other = ranks[target], end = endOfRank.get(other.rank);
       if (i < 0) continue;
-      const toX1 = end ? endX(other, end) + 14 : other.size ? toX(endOf(other, other.size - 1)) : toX(view.x1);
+      const toX1 = end ? endX(other, end) + 22 + pen.measureText(end.kind).width : other.size ? toX(endOf(other, other.size - 1)) : toX(view.x1);
       const fromX = toX(endOf(rank, i));
       if (fromX < gutter || Math.min(fromX, toX1) > width) continue;
       arrow(clampX(fromX), middleOf(source), clampX(toX1), middleOf(target), "bad", alpha);

@@ -15,10 +15,10 @@ import numpy as np
 from paceline.errors import name_ranks
 from paceline.guard.layout import NONBLOCKING
 from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS, Family, shown_name
-from paceline.report.evidence.calls import Calls, Ints
+from paceline.report.evidence.calls import NOBODY, Calls, Ints
 from paceline.report.evidence.costs import Costs
 from paceline.report.evidence.steps import Steps
-from paceline.report.evidence.waiting import NOBODY, Waits
+from paceline.report.evidence.waiting import Waits
 
 TICK_NS = 100
 MOST_CALLS = 120_000  # that a page holds
