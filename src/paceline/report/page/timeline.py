@@ -7,6 +7,7 @@ ranks that matter.
 from __future__ import annotations
 
 import base64
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -113,6 +114,7 @@ class _Names:
         return self._numbers[key]
 
 
+@functools.cache
 def kind_of(code: int) -> str:
     """Return the kind of an operation, by which bars are coloured."""
     operation = BY_CODE[code]
