@@ -26,7 +26,7 @@ pytestmark = pytest.mark.browser
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
-@dataclass(slots=True)
+@dataclass  # without slots: playwright keeps notes on what it calls
 class Tab:
     """A page that is open, and what the browser had to say about it."""
 

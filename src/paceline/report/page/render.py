@@ -18,12 +18,15 @@ from paceline.report.page.printable import printable, printable_values
 from paceline.report.page.values import Page
 
 _FOLDER = Path(__file__).parent
+_SCRIPTS = ("theme.js", "lanes.js", "drawing.js", "marks.js", "pointing.js", "input.js")  # in this order
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def render_page(page: Page) -> str:
     """Return the page as HTML."""
-    script, style, dark = ((_FOLDER / name).read_text("utf-8") for name in ("page.js", "page.css", "dark.css"))
+    style, dark = (_FOLDER / "page.css").read_text("utf-8"), (_FOLDER / "dark.css").read_text("utf-8")
+    script = "\n".join((_FOLDER / name).read_text("utf-8") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}}})();\n'  # one function: its parts share their names with nobody
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
