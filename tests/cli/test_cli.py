@@ -137,3 +137,60 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.startswith("100 samples")
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """What a run of three ranks has left, of which one left the loop early."""
+    lines = [
+        "from mpi4py import MPI",
+        "comm = MPI.COMM_WORLD",
+        "for _ in range(5 - comm.rank // 2):",
+        "    comm.Barrier()",
+    ]
+    (tmp_path / "train.py").write_text("\n".join([*lines, "comm.allreduce(1)", ""]))
+    done = paceline("run", "--out", "out", "--trace", "trace.json", "-n", "3", "train.py", cwd=tmp_path)
+    assert done.returncode == 90, done.stderr
+    return tmp_path
+
+
+def test_report_makes_a_page_and_a_trace_of_a_real_run(run_folder: Path) -> None:
+    (kept,) = (run_folder / "out").iterdir()
+    about = json.loads((kept / "run.json").read_text())
+    assert about["command"] == ["paceline", "run", "-n", "3", "train.py"]
+    assert json.loads((kept / "sources.json").read_text())["lines"]["train.py"]["4"] == "    comm.Barrier()"
+    assert len(json.loads((run_folder / "trace.json").read_text())["traceEvents"]) > 20
+    done = paceline("report", "out", "-o", "page.html", "--trace", "again.json.gz", cwd=run_folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "written: page.html (open it in a browser)"
+    page = (run_folder / "page.html").read_text()
+    for words in ("train.py:4", "train.py:5", "comm.allreduce(1)", "out of line"):
+        assert words in page
+    done = paceline("report", str(kept), cwd=run_folder)
+    assert (done.returncode, (kept / "report.html").read_text()) == (0, page)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["report", "nowhere"], "there is no folder 'nowhere'"),
+        (["report", "."], "nothing of a run is in '.'"),
+        (["report", "one", "-o", "no/such/page.html"], "no/such/page.html cannot be written"),
+        (["report", "one", "--trace", "no/such/file"], "no/such/file cannot be written"),
+    ],
+)
+def test_report_says_what_is_wrong_with_its_arguments(tmp_path: Path, arguments: list[str], words: str) -> None:
+    if "one" in arguments:
+        (tmp_path / "one").mkdir()
+        (tmp_path / "one" / "run.json").write_text("{}")
+    done = paceline(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_report_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    done = paceline("report", ".", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "not everything is there: run.json cannot be read" in done.stdout
+    assert "no record of any rank is there" in (tmp_path / "report.html").read_text()

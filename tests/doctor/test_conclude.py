@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from paceline.doctor.calls import is_worker, rank_in_stack, standing_of
 from paceline.doctor.conclude import conclude
 from paceline.doctor.evidence import Frame, Look, SeenJob, SeenRank, Thread
 from paceline.report.doctor import diagnosis_as_text, doctor_as_json
+from paceline.report.doctor_page import page_of_diagnosis
+from paceline.report.page.render import render_page
 
 USER = Frame(function="train", file="/home/me/job/train.py", line=37)
 C10D = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -164,3 +168,22 @@ def test_hostile_names_are_shown_as_text_and_kept_as_they_are_in_json() -> None:
     told = doctor_as_json(90, [found], None)
     assert told["jobs"][0]["stacks"][0]["threads"][0]["frames"][-1]["file"] == file
     assert told["finding"]["groups"][0]["call"] == "all_reduce"
+
+
+def test_a_page_shows_groups_with_their_source_and_what_cannot_be_said(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("".join(f"line_{number} = '<b>'\n" for number in range(1, 60)))
+    file = str(tmp_path / "train.py")
+    stacks = [seen(rank, torch_frames("all_reduce", file=file)) for rank in range(3)]
+    diagnosis = conclude(job(*stacks, seen(3, torch_frames("barrier", line=41, file=file))))
+    page = page_of_diagnosis(diagnosis)
+    assert page.verdict is not None
+    assert [(group.ranks, group.is_out_of_line) for group in page.verdict.groups] == [
+        ("ranks 0-2", False), ("rank 3", True),
+    ]  # fmt: skip
+    assert [line.text for line in page.verdict.groups[1].source if line.is_site] == ["line_41 = '<b>'"]
+    html = render_page(page)
+    assert "line_41 = &#39;&lt;b&gt;&#39;" in html
+    assert "they are not in the same collective" in html
+    assert "Cannot say which call of a loop it is" in html
+    running = conclude(job(seen(0, torch_frames("barrier")), seen(1, (USER,))))
+    assert "Nothing is provably out of line." in render_page(page_of_diagnosis(running))

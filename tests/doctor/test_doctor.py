@@ -128,7 +128,8 @@ def test_mpi_ranks_in_different_collectives(tmp_path: Path, start: Start) -> Non
     frames = job["stacks"][1]["threads"][0]["frames"]
     assert {"function": "<module>", "file": str(tmp_path / "train.py"), "line": 7} in frames
     pids = [str(stack["pid"]) for stack in job["stacks"]]
-    assert doctor(*pids, cwd=tmp_path).returncode == 90  # ranks named one by one
+    assert doctor(*pids, "-o", "page.html", cwd=tmp_path).returncode == 90  # ranks named one by one
+    assert "Rank 1 stands in bcast at train.py:7" in (tmp_path / "page.html").read_text()
     some = doctor(*pids[:2], cwd=tmp_path)  # what of the third is not known
     assert some.returncode == 0
     assert "only ranks 0-1 of 3 ranks were named" in some.stdout

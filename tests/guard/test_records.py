@@ -13,10 +13,12 @@ from paceline.guard import layout
 from paceline.guard.board import Board, MessageBoard, calls_differ, message_key, pack_call, pack_size, sizes_differ
 from paceline.guard.boards import differing_positions, differing_rows
 from paceline.guard.communicator import Communicator
+from paceline.guard.kept_source import keep_lines
 from paceline.guard.layout import ANY, RECEIVED, SENT
 from paceline.guard.mpi_buffers import dtype_code
 from paceline.guard.operations import BY_NAME, DTYPE_CODES, OPERATIONS, REDUCTION_CODES, UNKNOWN_REDUCTION
 from paceline.guard.recorder import Recorder
+from paceline.guard.records import copy_used
 from paceline.guard.ring_reader import RingReader
 
 BARRIER, ALLREDUCE = BY_NAME["Barrier"].code, BY_NAME["Allreduce"].code
@@ -257,3 +259,22 @@ def test_the_hooks_of_a_rank_import_nothing_beyond_the_standard_library() -> Non
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_kept_record_is_the_same_and_takes_only_the_space_that_was_used(
+    recorder: Recorder, world: Communicator, tmp_path: Path
+) -> None:
+    recorder.collective(world, BARRIER, depth=1)
+    source, kept = recorder.folder / f"ring.{recorder.name}", tmp_path / "kept"
+    num_bytes = copy_used(source, kept)
+    assert kept.read_bytes() == source.read_bytes()
+    assert num_bytes < layout.RING_BYTES // 16
+
+
+def test_lines_around_sites_are_kept_and_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("\n".join(f"line {number}" for number in range(1, 21)) + "\n")
+    sites = [(str(tmp_path), "train.py:10"), (str(tmp_path), "gone.py:3"), (str(tmp_path), "<stdin>:1"), ("", "?:0")]
+    kept = keep_lines([*sites, (str(tmp_path), "train.py:19")])
+    assert list(kept) == ["train.py"]
+    assert list(kept["train.py"]) == [str(number) for number in range(5, 21)]
+    assert kept["train.py"]["10"] == "line 10"

@@ -120,6 +120,12 @@ def test_a_finding_is_printed_once_and_kept_with_its_records(tmp_path: Path) -> 
     assert len(list(kept.glob("ring.*"))) == 3
     assert sum(path.stat().st_size for path in kept.iterdir()) < 4 << 20
     assert f"records: kept/{kept.name}" in done.stderr
+    about = json.loads((kept / "run.json").read_text())
+    (end,) = about["worlds"][0]["ends"]  # those that the guard has ended have not ended by themselves
+    assert (end["rank"], end["kind"], end["detail"], end["site"]) == (1, "exited", "sys.exit(0)", "train.py:5")
+    assert end["at_ns"] <= about["ended_ns"]
+    lines = json.loads((kept / "sources.json").read_text())["lines"]["train.py"]
+    assert lines["6"] == "MPI.COMM_WORLD.Barrier()"
 
 
 def test_a_job_that_is_right_leaves_nothing_and_says_nothing(tmp_path: Path) -> None:
@@ -339,7 +345,7 @@ def test_the_guard_can_be_switched_on_inside_a_script(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode != 0
     deadline = time.monotonic() + 10
-    while not list(tmp_path.glob("paceline-out/*/run.json")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("paceline-out/*/diagnosis.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "paceline: rank 1 ended" in done.stderr
     assert "train.py:8" in done.stderr

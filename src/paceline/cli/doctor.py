@@ -6,8 +6,12 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.doctor.evidence import Diagnosis
 
 _FINDING_CODE = 90
 _EPILOG = """\
@@ -34,11 +38,13 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="between the two looks (default: 2)")
     parser.add_argument("--flight-recorder", metavar="DIR", help="dumps of torch's Flight Recorder, a file per rank")
     parser.add_argument("--json", metavar="FILE", dest="json_file", help="write what was seen as JSON, with all stacks")
+    parser.add_argument("-o", "--output", metavar="PAGE", type=Path, help="also make a page of it, for one job")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Look; print what was seen; return the exit code."""
+    from paceline.cli.writable import check_writable
     from paceline.doctor.conclude import conclude
     from paceline.doctor.flight import read_flight_records
     from paceline.doctor.look import look_at_jobs
@@ -51,8 +57,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("name processes by their numbers, or --user, or --flight-recorder DIR")
     if not options.seconds > 0:
         raise InputError(f"--seconds must be more than 0, not {options.seconds}")
-    if options.json_file:
-        _check_writable(options.json_file)
+    check_writable(options.json_file, options.output)
     record = read_flight_records(Path(options.flight_recorder)) if options.flight_recorder is not None else None
     jobs = []
     if pids or options.user:
@@ -71,7 +76,20 @@ def run(options: argparse.Namespace) -> int:
         outcome = doctor_as_json(code, diagnoses, record)
         Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
         print(f"written: {options.json_file}")
+    if options.output is not None:
+        _write_page(diagnoses, options.output)
     return code
+
+
+def _write_page(diagnoses: Sequence[Diagnosis], path: Path) -> None:
+    from paceline.errors import InputError
+    from paceline.report.doctor_page import page_of_diagnosis
+    from paceline.report.page.render import render_page
+
+    if len(diagnoses) != 1:
+        raise InputError(f"a page is of one job, and {len(diagnoses)} were seen: name one by its launcher")
+    path.write_text(render_page(page_of_diagnosis(diagnoses[0])), encoding="utf-8")
+    print(f"written: {path} (open it in a browser)")
 
 
 def _pid(text: str) -> int:
@@ -80,13 +98,3 @@ def _pid(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise InputError(f"{text!r} is no process number")
     return int(text)
-
-
-def _check_writable(path: str) -> None:
-    from paceline.errors import InputError
-
-    try:
-        with open(path, "a"):
-            pass
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None

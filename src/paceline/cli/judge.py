@@ -6,6 +6,7 @@ It is started by the first rank and goes when the ranks have gone.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +14,10 @@ from pathlib import Path
 from paceline.guard.attach import describe_run, write_outcome
 from paceline.guard.finding import Finding
 from paceline.guard.records import keep_records
-from paceline.guard.run import Options
+from paceline.guard.run import FINDING_CODE, Options
 from paceline.guard.watcher import watch_ranks
 from paceline.guard.worlds import World
-from paceline.report.finding import finding_as_text, notice_as_text
+from paceline.report.finding import finding_as_text, notice_as_text, run_as_json
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -51,6 +52,9 @@ def main(arguments: Sequence[str]) -> int:
         ),
     )
     if found is not None:
+        finding, records = found
+        if records is not None:  # for a report
+            (records / "diagnosis.json").write_text(json.dumps(run_as_json(FINDING_CODE, finding), indent=2) + "\n")
         print(finding_as_text(*found, colours=sys.stderr.isatty()), file=sys.stderr, flush=True)
     return 0
 

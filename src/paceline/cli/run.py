@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline.cli.live import Live
+    from paceline.guard.run import Result
+    from paceline.guard.stragglers import Notice
 
 _LAUNCHERS = ("mpiexec", "mpirun", "torchrun", "srun", "orterun", "prterun")
 _EPILOG = """\
@@ -36,6 +38,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--carrier", choices=("torch", "mpi"), help="with -n: what SCRIPT uses (default: seen from it)")
     parser.add_argument("--json", metavar="FILE", dest="json_file", help="write the outcome as JSON")
     parser.add_argument("--out", metavar="DIR", help="where records are kept (default: paceline-out, after a finding)")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto, compressed if it ends in .gz")
     parser.add_argument("--timeout", type=float, metavar="S", help="end the job when a rank has waited for S seconds")
     parser.add_argument(
         "--notice", type=float, default=10.0, metavar="S", help="say who is waited for after S seconds (default: 10)"
@@ -50,17 +53,17 @@ def add_to(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
-    from paceline.errors import name_ranks
+    from paceline.cli.writable import check_writable
     from paceline.guard.attach import describe_run, write_outcome
-    from paceline.guard.records import keep_records
-    from paceline.guard.run import Options, Result, run_watched
-    from paceline.guard.stragglers import Notice
-    from paceline.report.finding import failures_as_text, finding_as_text, notice_as_text, run_as_json
+    from paceline.guard.records import DEFAULT_FOLDER, keep_records
+    from paceline.guard.run import Options, run_watched
+    from paceline.report.finding import finding_as_text, notice_as_text, run_as_json
 
     command = _command(options)
-    out = Path(options.out) if options.out else None
-    _check_writable(options.json_file, out)
-    live = _live(options)
+    out = Path(options.out) if options.out else DEFAULT_FOLDER if options.trace else None
+    _make_folder(out)
+    check_writable(options.json_file, options.trace)
+    live, asked = _live(options), _asked(options)
 
     def tell(notice: Notice) -> None:
         if live is not None:
@@ -78,9 +81,9 @@ def run(options: argparse.Namespace) -> int:
             Options(
                 notice_seconds=_positive(options.notice, "--notice"),
                 timeout_seconds=None if options.timeout is None else _positive(options.timeout, "--timeout"),
-                keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, command),
+                keep=lambda folder, worlds, finding: keep_records(out, folder, worlds, finding, asked),
                 on_notice=tell,
-                on_begin=lambda folder: describe_run(folder, command, out),
+                on_begin=lambda folder: describe_run(folder, asked, out),
                 on_look=live.look if live is not None else lambda rings: None,
                 on_end=tell_watchers,
             ),
@@ -93,8 +96,19 @@ def run(options: argparse.Namespace) -> int:
         Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
     if result.records is not None:
         (result.records / "diagnosis.json").write_text(json.dumps(outcome, indent=2) + "\n")
+        if options.trace:
+            _write_trace(result.records, Path(options.trace))
     if live is not None and live.problem is not None:
         _say(f"paceline: {live.problem}")
+    _tell(result)
+    return result.exit_code
+
+
+def _tell(result: Result) -> None:
+    """Say on the terminal how the job ended."""
+    from paceline.errors import name_ranks
+    from paceline.report.finding import failures_as_text, finding_as_text
+
     for problem in result.problems:
         _say(f"paceline: not everything was watched: {problem}")
     if result.finding is not None:
@@ -107,7 +121,6 @@ def run(options: argparse.Namespace) -> int:
         _say(failures_as_text(result.exit_code, result.failures))
     elif result.num_ranks == 0 and not result.problems:
         _say("paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python")
-    return result.exit_code
 
 
 def _live(options: argparse.Namespace) -> Live | None:
@@ -143,16 +156,26 @@ def _command(options: argparse.Namespace) -> list[str]:
     return local_command(options.ranks, options.carrier, command)
 
 
-def _check_writable(json_file: str | None, out: Path | None) -> None:
-    """Refuse what cannot be written before the job runs, not after."""
+def _asked(options: argparse.Namespace) -> list[str]:
+    """Return the command as it was asked for: with -n, what it became is our affair."""
+    command = [part for part in options.command if part != "--"]
+    return ["paceline", "run", "-n", str(options.ranks), *command] if options.ranks is not None else command
+
+
+def _write_trace(records: Path, path: Path) -> None:
+    from paceline.report.evidence.run_files import read_run
+    from paceline.report.trace import write_trace
+
+    write_trace(read_run(records), path)
+
+
+def _make_folder(out: Path | None) -> None:
+    """Refuse a folder that cannot be made before the job runs, not after."""
     from paceline.errors import InputError
 
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-        if json_file:
-            with open(json_file, "a"):
-                pass
     except OSError as error:
         raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
 

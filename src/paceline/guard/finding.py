@@ -43,3 +43,4 @@ class Finding:
     groups: tuple[RankGroup, ...]
     divergence: Divergence | None = None
     latency_ms: float = 0.0
+    decided_ns: int = 0  # when, by the clock of the records; 0 if nobody noted it

@@ -215,8 +215,9 @@ class Judge:
             events += [state.stop.call.entered_ns] if state.stop is not None else []
             events += [state.end.at_ns] if state.end is not None else []
             last = max([last, *events])
-        latency = (time.monotonic_ns() - last) / 1e6 if last else 0.0
-        return replace(finding, latency_ms=round(max(0.0, latency), 1))
+        now = time.monotonic_ns()
+        latency = (now - last) / 1e6 if last else 0.0
+        return replace(finding, latency_ms=round(max(0.0, latency), 1), decided_ns=now)
 
 
 def _waits(mark: tuple[int, ...]) -> bool:

@@ -91,6 +91,10 @@ class RingReader:
         texts = self.frames_text(frames)
         return (texts[0], tuple(texts[1:])) if texts else (_UNKNOWN_SITE, ())
 
+    def sites(self) -> list[str]:
+        """Return the places that the rank has called from, as file:line."""
+        return [place for place, _ in self._sites.values()]
+
     def identity(self, index: int) -> str:
         """Return the identity of a communicator by its number in this rank."""
         known = self.communicators.get(index)

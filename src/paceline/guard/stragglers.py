@@ -109,6 +109,7 @@ class Stragglers:
             kind="deadlock", field=None, ranks=wanted, cause="timeout",
             summary=f"{notice.summary}, longer than the limit of {self._timeout:g} s{details}",
             advice="see why the rank is late, or give --timeout a larger number", groups=rank_groups(snapshot),
+            decided_ns=time.monotonic_ns(),
         )  # fmt: skip
         return Notice(seconds=seconds, summary=notice.summary, late=notice.late, finding=finding)
 

@@ -101,6 +101,16 @@ class World:
         """Say whether every rank that was seen has gone."""
         return all(held.process.has_ended() for held in self.ranks.values())
 
+    def ends(self) -> dict[int, End]:
+        """Return how ranks have ended."""
+        ends = {}
+        for rank, held in self.ranks.items():
+            held.reader.read_texts()
+            end = self.end(rank)
+            if end is not None:
+                ends[rank] = end
+        return ends
+
     def snapshot(self, *, history: int) -> Snapshot:
         """Return what is known now, with so many calls of the past."""
         groups: dict[str, Group] = {}

@@ -25,6 +25,7 @@ from paceline.loader.balancer import Balancer
 from paceline.loader.costs import CostFunction
 from paceline.loader.deaths import DEATHS
 from paceline.loader.gathering import gather_rows
+from paceline.loader.notes import Notes
 from paceline.loader.passing import IDS, Check, Handed, Pass
 from paceline.loader.progress import Progress, is_wanted
 from paceline.loader.sampler import PlanSampler
@@ -143,6 +144,7 @@ class Loader(Closing):
         self._workers = self._new_workers() if self.num_workers else None
         self._alarm: Alarm | None = None
         self._balancer: Balancer | None = None
+        self._notes = Notes(self.comm.rank, self.comm.world_size)
         self._num_going = 0  # passes
         self._handed: Handed | None = None  # of the pass that goes on, or of the last one
         self.summary: EpochSummary | None = None  # of the last pass that has come to its end
@@ -230,14 +232,20 @@ class Loader(Closing):
         is_shown = is_wanted(self._progress, self.comm.rank)
         with self._counted(), Progress(f"epoch {epoch}", num_steps, is_shown=is_shown) as progress:
             asked = began
-            for batch, ids in going.over(self._loaded()):
+            self._notes.begin(epoch, num_steps, self.batch_size)
+            for step, (batch, ids) in enumerate(going.over(self._loaded())):
                 handed.note(batch, ids)
-                tally.seconds_waiting += time.perf_counter() - asked
+                waited = time.perf_counter() - asked
+                tally.seconds_waiting += waited
+                self._notes.step(
+                    step, num_rows=batch.batch_size, num_real=batch.num_real, waited=waited, balanced=going.balanced
+                )
                 yield batch
                 progress.step()
                 asked = time.perf_counter()
                 tally.seconds = asked - began
         self.summary = tally.put_together(going.told, epoch=epoch, counts=None if plan is None else plan.summary())
+        self._notes.end(self.summary)
         if is_shown:
             print(self.summary, file=sys.stderr)
 

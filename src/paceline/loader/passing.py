@@ -15,7 +15,7 @@ from paceline.comm import Comm, CommError
 from paceline.errors import InputError
 from paceline.loader.agreement import DisagreementError
 from paceline.loader.alarm import Alarm, Turn
-from paceline.loader.balancer import Balancer, Balancing
+from paceline.loader.balancer import Balancer, Balancing, StepStatistics
 from paceline.loader.meeting import Header, meet, raise_problem
 from paceline.loader.objects import gather_objects
 from paceline.loader.problem import LoadError, Problem
@@ -62,6 +62,7 @@ class Pass:
     num_steps: int
     device: torch.device | None
     told: list[Tally] = field(default_factory=list)  # what all ranks have noted, once the pass has ended
+    balanced: StepStatistics | None = None  # what balancing did to the last batch
     _turn: Turn | None = None  # the alarm of this pass, from the second step on
     _heard: Problem | None = None  # because of which this rank has left the loop
     _empty: Batch | None = None  # the fields on which ranks agree, without rows
@@ -150,7 +151,8 @@ class Pass:
             except DisagreementError:
                 raise_problem(gather_objects(self.comm, problem, self._carried_by))
                 raise  # the cost function has failed, or gave what cannot be used
-            self.tally.note_step(balancing.statistics)
+            self.balanced = balancing.statistics
+            self.tally.note_step(self.balanced)
             ids = batch[IDS]
             assert isinstance(ids, torch.Tensor)
             yield batch.without(IDS), ids[: batch.num_real].tolist()

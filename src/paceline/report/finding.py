@@ -11,10 +11,11 @@ from paceline.guard.events import End
 from paceline.guard.finding import Divergence, Finding, RankGroup
 from paceline.guard.stragglers import Notice
 
-_CAUSES = {
+CAUSES = {
     "uneven-steps": "ranks make different numbers of steps",
     "rank-conditional-call": "only some ranks make a call that all must make",
     "call-order": "ranks make their calls in different orders",
+    "different-collectives": "ranks stand in different collectives",
     "shape": "ranks bring different sizes",
     "dtype": "ranks bring different element types",
     "root": "ranks name different roots",
@@ -43,11 +44,11 @@ def finding_as_text(finding: Finding, records: Path | None = None, *, colours: b
     lines = [f"{head}paceline: {finding.summary}{end}", *_group_lines(finding.groups)]
     if finding.divergence is not None:
         lines.append(f"  {_divergence_text(finding.divergence)}")
-    said = _CAUSES.get(finding.cause)
+    said = CAUSES.get(finding.cause)
     lines.append(f"  {key}cause:{end} {finding.cause}" + (f": {said}" if said else ""))
     lines.append(f"  {key}change:{end} {finding.advice}")
     if records is not None:
-        lines.append(f"  {key}records:{end} {records}")
+        lines.append(f"  {key}records:{end} {records} (paceline report makes a page of them)")
     return "\n".join(lines)
 
 

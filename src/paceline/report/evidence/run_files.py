@@ -1,0 +1,168 @@
+"""Finds and reads the files of a run: who ran, how it ended, what was found, and the ranks' records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import InputError, name_ranks
+from paceline.report.evidence.ring_file import RankRecord, read_ring
+
+_MAX_PROBLEMS = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class RunFiles:
+    """What was found in the folder of a run.
+
+    Attributes:
+        folder: The folder.
+        about: What run.json says; empty if it cannot be read.
+        diagnosis: What diagnosis.json says; None if it cannot be read.
+        sources: Lines of the user's source, by file and number of the line.
+        world_size: Ranks of the job that is shown.
+        ranks: The records that could be read, by rank.
+        work: What loaders have noted, by pid.
+        missing: What is not there, as sentences.
+    """
+
+    folder: Path
+    about: dict[str, Any] = field(default_factory=dict)
+    diagnosis: dict[str, Any] | None = None
+    sources: dict[str, dict[str, str]] = field(default_factory=dict)
+    world_size: int = 0
+    ranks: dict[int, RankRecord] = field(default_factory=dict)
+    ends: dict[int, dict[str, Any]] = field(default_factory=dict)
+    work: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def finding(self) -> dict[str, Any] | None:
+        """The finding, if there is one."""
+        found = (self.diagnosis or {}).get("finding")
+        return found if isinstance(found, dict) else None
+
+
+def find_run(path: Path) -> Path:
+    """Return the folder of a run: the one given, or the latest in it."""
+    if not path.is_dir():
+        raise InputError(f"there is no folder {str(path)!r}" if not path.exists() else f"{str(path)!r} is no folder")
+    if _is_run(path):
+        return path
+    runs = sorted((inner for inner in path.iterdir() if inner.is_dir() and _is_run(inner)), key=_order)
+    if not runs:
+        raise InputError(f"nothing of a run is in {str(path)!r}: make one with paceline run --out {path} ...")
+    return runs[-1]
+
+
+def _order(folder: Path) -> tuple[float, str]:
+    return folder.stat().st_mtime, folder.name
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").is_file() or (path / "diagnosis.json").is_file() or any(path.glob("ring.*"))
+
+
+def read_run(folder: Path) -> RunFiles:
+    """Read a run; what cannot be read is listed in `missing`."""
+    run = RunFiles(folder=folder)
+    run.about = _json(run, "run.json", "the command and the end of the run are not known")
+    run.diagnosis = _json(run, "diagnosis.json", "the outcome is not known") or None
+    told = _json(run, "sources.json", "lines of source are not shown").get("lines")
+    if isinstance(told, dict):
+        run.sources = {str(file): lines for file, lines in told.items() if isinstance(lines, dict)}
+    _read_rings(run)
+    for path in sorted(folder.glob("work.*.jsonl")):
+        _read_work(run, path)
+    left_out = run.about.get("ranks_left_out")
+    if left_out:
+        run.missing.append(f"{name_ranks(left_out)}: no record was kept, since the run had too many")
+    return run
+
+
+def _json(run: RunFiles, name: str, so: str) -> dict[str, Any]:
+    try:
+        value = json.loads((run.folder / name).read_text(encoding="utf-8"))
+        if not isinstance(value, dict):
+            raise ValueError("it holds no object")
+    except FileNotFoundError:
+        run.missing.append(f"{name} is not there: {so}")
+    except (OSError, ValueError, RecursionError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is cut off or broken"
+        run.missing.append(f"{name} cannot be read ({said}): {so}")
+    else:
+        return value
+    return {}
+
+
+def _read_rings(run: RunFiles) -> None:
+    """Read the records of one job: the latest, if ranks were started several times."""
+    worlds: dict[str, dict[int, Path]] = {}
+    for path in run.folder.glob("ring.*"):
+        world, _, rank = path.name.removeprefix("ring.").rpartition(".")
+        if rank.isdigit():
+            worlds.setdefault(world, {})[int(rank)] = path
+    read = {name: _read_world(run, paths) for name, paths in worlds.items()}
+    if not read:
+        run.missing.append("no record of any rank is there: no call can be shown")
+        return
+    shown = max(read, key=lambda name: max((record.joined_ns for record in read[name].values()), default=-1))
+    if len(read) > 1:
+        run.missing.append(f"the run started ranks {len(read)} times: the last start is shown")
+    run.ranks = read[shown]
+    _read_about(run, shown)
+    missing = [rank for rank in range(run.world_size) if rank not in run.ranks]
+    if missing and sorted(run.about.get("ranks_left_out") or []) != missing:
+        run.missing.append(f"{name_ranks(missing)}: no record of it can be shown")
+
+
+def _read_world(run: RunFiles, paths: dict[int, Path]) -> dict[int, RankRecord]:
+    found: dict[int, RankRecord] = {}
+    problems: dict[str, list[int]] = {}
+    for rank, path in sorted(paths.items()):
+        record = read_ring(path, rank)
+        if isinstance(record, str):
+            problems.setdefault(record.partition(": ")[2], []).append(rank)
+            continue
+        found[rank] = record
+        for problem in record.problems:
+            problems.setdefault(problem, []).append(rank)
+    for problem, ranks in list(problems.items())[:_MAX_PROBLEMS]:
+        run.missing.append(f"{name_ranks(ranks)}: {problem}")
+    return found
+
+
+def _read_about(run: RunFiles, world: str) -> None:
+    """Take the size of the job and how ranks ended from run.json, or else from the records."""
+    sizes = [record.world_size for record in run.ranks.values()]
+    run.world_size = max(
+        max(sizes, default=0) if max(sizes, default=0) < 1 << 20 else 0, max(run.ranks, default=-1) + 1
+    )
+    for told in run.about.get("worlds") or []:
+        if isinstance(told, dict) and told.get("name") == world:
+            run.world_size = max(run.world_size, int(told.get("world_size") or 0))
+            ends = [end for end in told.get("ends") or [] if isinstance(end, dict) and isinstance(end.get("rank"), int)]
+            run.ends = {end["rank"]: end for end in ends}
+
+
+def _read_work(run: RunFiles, path: Path) -> None:
+    pid = path.name.split(".")[1]
+    num_broken = 0
+    notes = []
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        run.missing.append(f"{path.name} cannot be read: {error.strerror}")
+        return
+    for line in lines:
+        try:
+            note = json.loads(line)
+            notes.append({**note, "at_ns": int(note["at_ns"]), "loader": int(note["loader"])})
+        except (ValueError, KeyError, TypeError, RecursionError):
+            num_broken += 1
+    if num_broken:
+        run.missing.append(f"{num_broken} notes of the loader in {path.name} cannot be read")
+    if pid.isdigit():
+        run.work[int(pid)] = notes

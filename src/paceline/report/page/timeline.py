@@ -1,0 +1,244 @@
+"""The calls of a run as the page's script draws them: short columns of whole numbers for each rank.
+
+A run with very many calls keeps a picture of every rank's waiting, the last calls of every rank, and all calls of the
+ranks that matter.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paceline.errors import name_ranks
+from paceline.guard.layout import NONBLOCKING
+from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS, Family, shown_name
+from paceline.report.evidence.calls import NOBODY, Calls, Ints
+from paceline.report.evidence.costs import Costs
+from paceline.report.evidence.steps import Steps
+from paceline.report.evidence.waiting import Waits
+
+TICK_NS = 100
+MOST_CALLS = 120_000  # that a page holds
+_MOST_BUCKETS = 480  # of the picture of a rank's waiting
+_MOST_MARKS = 4000
+_MOST_ARROWS = 4096
+_FEWEST_LAST = 16  # calls of every rank that are kept, from the end
+_MOST_RANKS_WHOLE = 24  # of a large run
+
+
+def timeline_values(
+    calls: Calls,
+    waits: Waits,
+    *,
+    costs: Costs,
+    steps: Steps | None,
+    ends: Mapping[int, Mapping[str, Any]],
+    out_of_line: Sequence[int] = (),
+    shown: Sequence[int] = (),
+    lines: Mapping[str, list[list[Any]]] | None = None,
+    most_calls: int = MOST_CALLS,
+) -> dict[str, Any]:
+    """Return what the script needs.
+
+    Args:
+        calls: All calls.
+        waits: Who waited for whom.
+        costs: Who costs time: those ranks are shown whole in a large run.
+        steps: Where steps and epochs begin.
+        ends: How ranks ended.
+        out_of_line: The ranks of the finding.
+        shown: Ranks that the verdict points to.
+        lines: A few lines of source for each site.
+        most_calls: How many calls are kept one by one.
+    """
+    kept = _kept(calls, costs, [*out_of_line, *shown], most_calls)
+    names = _Names(calls)
+    rows = {rank: _columns(calls, waits, kept[rank], names) for rank in calls.ranks}
+    return {
+        "tick_ns": TICK_NS,
+        "end": calls.end // TICK_NS,
+        "num_calls": len(calls),
+        "operations": names.operations,
+        "whats": names.whats,
+        "sites": list(calls.sites),
+        "lines": dict(lines or {}),
+        "communicators": [[known.name, name_ranks(known.ranks)] for known in calls.communicators],
+        "ranks": [{"rank": rank, **columns} for rank, columns in rows.items()],
+        "steps": _thinned(steps.marks if steps is not None else ()),
+        "epochs": [] if steps is None else [[at // TICK_NS, epoch] for at, epoch in steps.epochs],
+        "arrows": _arrows(calls, waits, kept),
+        "ends": [_end(end, calls) for rank, end in sorted(ends.items()) if rank in calls.ranks],
+        "out_of_line": list(out_of_line),
+        "heat": None if len(calls) <= most_calls else _heat(calls, waits),
+    }
+
+
+def _kept(calls: Calls, costs: Costs, wanted: Sequence[int], most_calls: int) -> dict[int, slice]:
+    """Choose the calls that are kept one by one, for each rank."""
+    parts = {rank: calls.of_rank(rank) for rank in calls.ranks}
+    if len(calls) <= most_calls:
+        return parts
+    last = max(_FEWEST_LAST, most_calls // 2 // max(1, len(parts)))
+    by_cost = sorted(costs.ranks, key=lambda cost: -cost.seconds_caused)
+    by_wait = sorted(costs.ranks, key=lambda cost: -cost.seconds_waited)
+    whole = [*wanted, *(cost.rank for cost in by_cost[:4]), *(cost.rank for cost in by_wait[:2])]
+    room = most_calls // 2
+    kept = {rank: slice(max(part.start, part.stop - last), part.stop) for rank, part in parts.items()}
+    for rank in list(dict.fromkeys(rank for rank in whole if rank in parts))[:_MOST_RANKS_WHOLE]:
+        size = parts[rank].stop - parts[rank].start
+        if size <= room:
+            kept[rank], room = parts[rank], room - size
+    return kept
+
+
+class _Names:
+    """Numbers for what calls have in common."""
+
+    def __init__(self, calls: Calls) -> None:
+        codes = np.unique(calls.operation).tolist()
+        self.operations = [[shown_name(BY_CODE[code].name), kind_of(code)] for code in codes]
+        self.number_of_code = np.zeros(max(BY_CODE) + 1, np.int64)
+        self.number_of_code[codes] = np.arange(len(codes))
+        self.whats: list[str] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    def what(self, key: tuple[int, ...]) -> int:
+        """Return the number of a call's arguments."""
+        if key not in self._numbers:
+            self._numbers[key] = len(self.whats)
+            self.whats.append(_what_text(*key))
+        return self._numbers[key]
+
+
+@functools.cache
+def kind_of(code: int) -> str:
+    """Return the kind of an operation, by which bars are coloured."""
+    operation = BY_CODE[code]
+    name = shown_name(operation.name).lower()
+    if operation.family is Family.WAIT:
+        return "wait"
+    if operation.family is not Family.COLLECTIVE:
+        return "message"
+    for part, kind in (
+        ("barrier", "barrier"), ("alltoall", "all-to-all"), ("all_to_all", "all-to-all"), ("reduce", "reduce"),
+        ("scan", "reduce"), ("gather", "gather"), ("bcast", "broadcast"), ("broadcast", "broadcast"),
+        ("scatter", "broadcast"),
+    ):  # fmt: skip
+        if part in name:
+            return kind
+    return "other"
+
+
+def _what_text(
+    code: int, root: int, tag: int, reduction: int, dtype: int, num_bytes: int, count: int, flags: int
+) -> str:
+    operation = BY_CODE[code]
+    parts = []
+    if root >= 0 and operation.family is not Family.WAIT:
+        parts.append(f"root {root}" if operation.family is Family.COLLECTIVE else f"peer {root}")
+    if tag >= 0:
+        parts.append(f"tag {tag}")
+    if REDUCTIONS[reduction] not in ("none", "unknown"):
+        parts.append(REDUCTIONS[reduction])
+    if count >= 0:
+        parts.append(f"{count:,} x {DTYPES[dtype]}" if operation.family is not Family.WAIT else f"{count:,} requests")
+    if num_bytes >= 0:
+        parts.append(f"{num_bytes:,} bytes")
+    if flags & NONBLOCKING:
+        parts.append("only started")
+    return ", ".join(parts)
+
+
+def _columns(calls: Calls, waits: Waits, part: slice, names: _Names) -> dict[str, Any]:
+    """Return the calls of one rank; times as differences, since these are short."""
+    records = calls.records[part]
+    entered = calls.entered[part] // TICK_NS
+    keys = ("operation", "root", "tag", "reduction", "dtype", "num_bytes", "count", "flags")
+    whats = list(map(names.what, zip(*(records[key].tolist() for key in keys), strict=True)))
+    return {
+        "number": _differences(calls.number[part]),
+        "at": _differences(entered),
+        "took": ((calls.left[part] // TICK_NS) - entered).tolist(),
+        "waited": (waits.waited[part] // TICK_NS).tolist(),
+        "for": waits.for_rank[part].tolist(),
+        "operation": names.number_of_code[records["operation"]].tolist(),
+        "site": calls.site[part].tolist(),
+        "communicator": calls.communicator[part].tolist(),
+        "sequence": records["sequence"].tolist(),
+        "what": whats,
+        "row": rows_of(calls.entered[part], calls.left[part]).tolist(),
+        "open": np.flatnonzero(calls.is_open[part]).tolist(),
+    }
+
+
+def _differences(values: Ints) -> list[int]:
+    found: list[int] = np.diff(values, prepend=0).tolist()
+    return found
+
+
+def rows_of(entered: Ints, left: Ints) -> Ints:
+    """Return a row for each call such that those of one row do not overlap: calls of several threads do.
+
+    >>> rows_of(np.array([0, 5, 12]), np.array([10, 7, 13])).tolist()
+    [0, 1, 0]
+    """
+    rows = np.zeros(len(entered), np.int64)
+    order = np.argsort(entered, kind="stable")
+    begins, ends = entered[order], left[order]
+    if len(order) < 2 or (begins[1:] >= np.maximum.accumulate(ends)[:-1]).all():
+        return rows
+    free: list[int] = []  # when each row is free
+    for index, begin, end in zip(order.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        row = next((number for number, at in enumerate(free) if at <= begin), len(free))
+        if row == len(free):
+            free.append(0)
+        free[row] = max(end, begin)
+        rows[index] = row
+    return rows
+
+
+def _thinned(marks: Sequence[int]) -> list[int]:
+    ticks = [mark // TICK_NS for mark in marks]
+    return ticks if len(ticks) <= _MOST_MARKS else []
+
+
+def _arrows(calls: Calls, waits: Waits, kept: Mapping[int, slice]) -> list[list[int]]:
+    """Return who waits for whom at the end: the rank, its call, and the rank that it waits for."""
+    rows = np.flatnonzero(calls.is_open & (waits.for_rank != NOBODY))[:_MOST_ARROWS]
+    found = []
+    for row in rows.tolist():
+        rank = int(calls.rank[row])
+        if kept[rank].start <= row < kept[rank].stop:
+            found.append([rank, int(calls.number[row]), int(waits.for_rank[row])])
+    return found
+
+
+def _end(end: Mapping[str, Any], calls: Calls) -> dict[str, Any]:
+    at = end.get("at_ns")
+    ticks = (at - calls.begin_ns) // TICK_NS if isinstance(at, int) else calls.end // TICK_NS
+    said = f"{end.get('kind', 'ended')}: {end.get('detail', '')}".rstrip(": ")
+    return {"rank": end["rank"], "at": ticks, "kind": str(end.get("kind", "exited")), "text": said}
+
+
+def _heat(calls: Calls, waits: Waits) -> dict[str, Any]:
+    """Return which share of each of some hundred spans every rank waited, as one byte each."""
+    edges = np.linspace(0, calls.end, _MOST_BUCKETS + 1)
+    width = calls.end / _MOST_BUCKETS
+    shares = np.zeros((len(calls.ranks), _MOST_BUCKETS), np.uint8)
+    for index, rank in enumerate(calls.ranks):
+        part = calls.of_rank(rank)
+        if part.start == part.stop:
+            continue
+        order = np.argsort(calls.entered[part], kind="stable")
+        begins, waited = calls.entered[part][order], waits.waited[part][order]
+        before = np.concatenate([[0], np.cumsum(waited)])
+        position = np.searchsorted(begins, edges, side="right")
+        last = np.maximum(position - 1, 0)
+        beyond = np.where(position > 0, np.maximum(0, begins[last] + waited[last] - edges), 0)
+        covered = np.diff(before[position] - beyond)
+        shares[index] = np.clip(np.round(covered / width * 255), 0, 255)
+    return {"buckets": _MOST_BUCKETS, "bytes": base64.b64encode(shares.tobytes()).decode("ascii")}

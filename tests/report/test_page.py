@@ -1,0 +1,170 @@
+"""The page as text: what strangers wrote stays text, parts may be missing, nothing is fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.recorded import Job, finding
+
+from paceline.report.evidence.run_files import read_run
+from paceline.report.page.printable import printable
+from paceline.report.page.render import embedded_json, render_page
+from paceline.report.page.values import Group, Page, Verdict
+from paceline.report.run_page import page_of_run
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!-- \x1b[31m\x00\u202e\u2028 &amp; {{ 7*7 }} \udcff '\""
+SHOWN = "</script><img src=x onerror=alert(1)><!-- ␛[31m␀\\u202e\\u2028 &amp; {{ 7*7 }} \\udcff '\""
+
+
+class Elements(HTMLParser):
+    """What a browser would make of a page: its elements, their attributes and texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.texts: list[str] = []
+        self.data = ""
+        self._inside: str | None = None
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        self._inside = tag if tag in ("script", "style") else None
+        if dict(attrs).get("id") == "timeline-data":
+            self._inside = "data"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "data":
+            self.data += data
+        elif self._inside is None:
+            self.texts.append(data)
+
+
+def hostile_run(folder: Path) -> Path:
+    job = Job(folder, 2)
+    site = f"{HOSTILE}.py:3"
+    recorder = job.recorders[0]
+    recorder.ring.write_text({"site": 1, "frames": [[f"{HOSTILE}.py", 3, HOSTILE]]})
+    job.together("Barrier")
+    for told in job.recorders:
+        told.ring.write_text({"site": 1, "frames": [[f"{HOSTILE}.py", 3, HOSTILE]]})
+        told.ring.write_text({"comm": 0, "id": "mpi-world", "name": HOSTILE, "size": 2, "first": 0})
+    group = {"ranks": [1], "state": "raised", "call": HOSTILE, "site": site, "detail": f"RuntimeError: {HOSTILE}"}
+    told_finding = finding(
+        summary=HOSTILE, cause=HOSTILE, advice=HOSTILE, kind=HOSTILE, groups=[group],
+        divergence={"sequence": 1, "communicator": HOSTILE, "groups": [group]},
+    )  # fmt: skip
+    ends = [{"rank": 1, "kind": HOSTILE, "detail": HOSTILE, "site": site, "at_ns": 5}]
+    lines = {f"{HOSTILE}.py": {str(number): HOSTILE for number in range(1, 6)}}
+    job.finish(told_finding, ends=ends, lines=lines)
+    about = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**about, "command": [HOSTILE], "ended": HOSTILE}))
+    return folder
+
+
+def test_what_strangers_wrote_is_text(tmp_path: Path) -> None:
+    page = render_page(page_of_run(read_run(hostile_run(tmp_path))))
+    page.encode("utf-8")  # no half of a character is left
+    found = Elements(page)
+    assert "img" not in found.names
+    assert not [name for _, name, _ in found.attributes if name.startswith("on")]
+    assert found.names.count("script") == 2
+    texts = "\n".join(found.texts)
+    for words in (SHOWN, f"{SHOWN}.py:3", f"RuntimeError: {SHOWN}"):
+        assert words in texts
+    data = json.loads(found.data)
+    assert f"{SHOWN}.py:3" in data["sites"]
+    assert SHOWN in data["communicators"][0][0]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", page)
+
+
+@pytest.mark.parametrize("text", ["</script>", "<!--", "<script>", "]]>", "&lt;", "\u2028\u2029", "</SCRIPT >"])
+def test_embedded_values_cannot_end_their_element(text: str) -> None:
+    found = embedded_json({"a": text, text: ["x", text]})
+    assert not set("<>&\u2028\u2029") & set(found)
+    assert json.loads(found)["a"] == printable(text)
+
+
+def test_usual_text_is_left_as_it_is() -> None:
+    for text in ("train.py:3", "Ünïcode ファイル.py", "a\tb\nc", "\U0001f680"):
+        assert printable(text) == text
+
+
+def test_a_page_may_have_a_verdict_alone() -> None:
+    group = Group(ranks="rank 3", state="blocked", call="recv", site="a.py:1")
+    verdict = Verdict(tone="bad", label="stuck", summary="Rank 3 hangs.", groups=(group,), notes=("It may be slow.",))
+    page = render_page(Page(title="doctor", verdict=verdict))
+    found = Elements(page)
+    texts = " ".join(found.texts)
+    for words in ("Rank 3 hangs.", "a.py:1", "It may be slow."):
+        assert words in texts
+    assert ("div", "id", "lanes") not in found.attributes
+    assert 'href="#timeline"' not in page
+
+
+def test_a_page_may_have_nothing_at_all() -> None:
+    assert "<main>" in render_page(Page(title="nothing"))
+
+
+def test_nothing_is_fetched(tmp_path: Path) -> None:
+    page = render_page(page_of_run(read_run(hostile_run(tmp_path))))
+    found = Elements(page)
+    asking = {"src", "srcset", "data", "action", "background", "poster"}
+    assert not [entry for entry in found.attributes if entry[1] in asking]
+    assert not [value for tag, name, value in found.attributes if name == "href" and not str(value).startswith("#")]
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_a_run_that_ended_well_says_so(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2)
+    job.together("Barrier", late=1, seconds=0.01)
+    page = page_of_run(read_run(job.finish()))
+    assert page.verdict is not None
+    assert (page.verdict.tone, page.verdict.summary) == ("good", "All 2 ranks stayed in line and ended well.")
+    assert ("others waited longest for", "rank 1") in page.figures
+
+
+def test_a_run_that_failed_shows_who_raised_and_where(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2)
+    job.together("Barrier")
+    ends = [
+        {"rank": rank, "kind": "raised", "detail": "ValueError: x", "site": "a.py:2", "at_ns": 5} for rank in (0, 1)
+    ]
+    folder = job.finish(ends=ends, outcome="failed", lines={"a.py": {"1": "one", "2": "two"}})
+    verdict = page_of_run(read_run(folder)).verdict
+    assert verdict is not None
+    (group,) = verdict.groups
+    assert (verdict.tone, group.ranks, group.detail) == ("warn", "ranks 0-1", "ValueError: x")
+    assert [(line.number, line.is_site) for line in group.source] == [(1, False), (2, True)]
+
+
+def test_the_verdict_points_to_calls_that_the_timeline_has(tmp_path: Path) -> None:
+    job = Job(tmp_path, 3)
+    job.together("Barrier")
+    for rank in (0, 2):
+        job.enter(rank, "Barrier")
+    job.enter(1, "Allreduce")
+    groups: list[dict[str, Any]] = [
+        {"ranks": [0, 2], "state": "blocked", "call": "Barrier", "communicator": "WORLD", "sequence": 2},
+        {"ranks": [1], "state": "blocked", "call": "Allreduce", "communicator": "WORLD", "sequence": 2},
+    ]
+    divergence = {"sequence": 2, "communicator": "WORLD", "groups": groups}
+    page = page_of_run(read_run(job.finish(finding(groups=groups, divergence=divergence))))
+    assert page.verdict is not None
+    assert page.timeline is not None
+    assert [group.focus for group in page.verdict.groups] == [(0, 1), (1, 1)]
+    assert [group.is_out_of_line for group in page.verdict.groups] == [False, True]
+    assert page.timeline["divergence"]["number"] == 1
+    assert page.timeline["arrows"] == [[0, 1, 1], [2, 1, 1]]
