@@ -95,6 +95,11 @@ class Files:
         facts: list[Any] = [1, self.split, self.num_files, *(getattr(data, name) for name in names)]
         return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
 
+    @property
+    def length_mean(self) -> int:
+        """The mean length of records, in bytes."""
+        return self._mean()
+
     def _mean(self) -> int:
         data = self.dataset
         if data.record_dims:

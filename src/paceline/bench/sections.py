@@ -168,4 +168,3 @@ class Workload:
     checkpoint: Checkpoint
     output: Output
     metric: Metric
-

@@ -26,11 +26,11 @@ class Store:
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
         self.url = url.rstrip("/")
         self.is_local = "://" not in url
-        self._options = options or {}
+        self.options = options or {}
         self._connected: tuple[int, Any] | None = None  # process, file system
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"url": self.url, "is_local": self.is_local, "_options": self._options, "_connected": None}
+        return {"url": self.url, "is_local": self.is_local, "options": self.options, "_connected": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -106,14 +106,14 @@ class Store:
         try:
             import fsspec
 
-            return fsspec.filesystem(protocol, skip_instance_cache=True, **self._options)
+            return fsspec.filesystem(protocol, skip_instance_cache=True, **self.options)
         except (ImportError, ValueError) as error:
             raise InputError(f"{self.url} cannot be reached: {error}; pip install 'paceline[bench]' has S3") from None
 
 
-def store_of(workload: Workload, rank: int = 0) -> Store:
-    """Return the store of a workload's data; of several endpoints each rank takes one."""
-    storage, folder = workload.storage, workload.dataset.data_folder
+def store_of(workload: Workload, folder: str | None = None, *, rank: int = 0) -> Store:
+    """Return the store of a workload's data, or of another folder of it; of several endpoints each rank takes one."""
+    storage, folder = workload.storage, folder or workload.dataset.data_folder
     options = _options(dict(storage.storage_options), rank)
     if "://" in folder:
         return Store(folder, options)

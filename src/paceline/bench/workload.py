@@ -101,7 +101,9 @@ def _find(name: str) -> Path:
         return path
     if (SHIPPED / f"{name}.yaml").is_file():
         return SHIPPED / f"{name}.yaml"
-    raise InputError(f"there is no workload {name!r}{_nearest(name, shipped_names())}; `paceline bench list` names them")
+    raise InputError(
+        f"there is no workload {name!r}{_nearest(name, shipped_names())}; `paceline bench list` names them"
+    )
 
 
 def _parse(path: Path) -> Mapping[str, Any]:

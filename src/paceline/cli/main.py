@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from paceline import __version__
-from paceline.cli import check, lab, plan, run
+from paceline.cli import bench, check, lab, plan, run
 from paceline.errors import InputError
 
 WRONG_USAGE = 2
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="paceline", description="Keeps every rank of a data-parallel job in line.")
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
-    for verb in (plan, check, run, lab):
+    for verb in (plan, check, run, lab, bench):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
     try:

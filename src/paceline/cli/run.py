@@ -43,12 +43,21 @@ def add_to(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
+    return watch(_command(options), options)
+
+
+def watch(command: list[str], options: argparse.Namespace) -> int:
+    """Run a command under the guard; print what was found; return the exit code.
+
+    Args:
+        command: What starts the ranks.
+        options: `json_file`, `out`, `timeout` and `notice`, as `paceline run` has them.
+    """
     from paceline.errors import name_ranks
     from paceline.guard.records import keep_records
     from paceline.guard.run import Options, run_watched
     from paceline.report.finding import failures_as_text, finding_as_text, notice_as_text, run_as_json
 
-    command = _command(options)
     out = Path(options.out) if options.out else None
     _check_writable(options.json_file, out)
     result = run_watched(

@@ -45,9 +45,9 @@ def example(record: bytes) -> bytes:
 
 def framed_length(length: int) -> int:
     """Return the bytes that a record of this length takes in a file."""
-    for around in (0, 3, 0, 0, 0):  # four messages in each other, and beside the third the key: tag, length, "x"
-        length += around
-        length += 0 if around else 1 + len(_varint(length))
+    for beside in (0, 0, 0, 3, 0):  # five messages in each other; beside the third is the key: tag, length, "x"
+        length += beside
+        length += 1 + len(_varint(length))
     return length + _FRAME
 
 
