@@ -1,4 +1,4 @@
-"""One rank's figures, made of the lines that it has written: sums of constant size, which can travel to another rank."""
+"""One rank's figures, made of the lines that it has written: of constant size, so that they can travel."""
 
 from __future__ import annotations
 

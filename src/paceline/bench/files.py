@@ -20,6 +20,21 @@ Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 SUFFIXES = {"hdf5": "h5", "jpeg": "jpg", "raw": "bin"}
 _SPLITS = ("train", "eval")
+_FACTS = (  # what files and contents follow from
+    "format",
+    "num_samples_per_file",
+    "record_length_bytes",
+    "record_length_bytes_stdev",
+    "record_dims",
+    "record_element_type",
+    "file_prefix",
+    "compression",
+    "compression_level",
+    "enable_chunking",
+    "chunk_size",
+    "row_group_size",
+    "seed",
+)
 _SIZES, _CONTENTS = 1, 2  # streams of random numbers
 
 
@@ -89,9 +104,7 @@ class Files:
     def fingerprint(self) -> str:
         """Return a short text that is equal for the same files with the same contents."""
         data = self.dataset
-        names = ("format", "num_samples_per_file", "record_length_bytes", "record_length_bytes_stdev", "record_dims")
-        names += ("record_element_type", "file_prefix", "compression", "compression_level", "enable_chunking")
-        names += ("chunk_size", "row_group_size", "seed", f"num_subfolders_{self.split}")
+        names = [*_FACTS, f"num_subfolders_{self.split}"]
         facts: list[Any] = [1, self.split, self.num_files, *(getattr(data, name) for name in names)]
         return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
 

@@ -160,11 +160,11 @@ def _ledger(block: Block, store: Store) -> list[tuple[int, int]] | None:
 
 def _totals(files: Files, store: Store) -> dict[str, Any] | None:
     """Return the bytes and the checksum of all files; None if a block is missing."""
-    num_bytes, checksum = 0, google_crc32c.Checksum()
+    num_bytes, checksum = 0, 0
     for block in blocks_of(files):
         ledger = _ledger(block, store)
         if ledger is None:
             return None
         num_bytes += sum(size for size, _ in ledger)
-        checksum.update(b"".join(crc.to_bytes(4, "little") for _, crc in ledger))
-    return {"num_bytes": num_bytes, "checksum": checksum.digest().hex()}
+        checksum = google_crc32c.extend(checksum, b"".join(crc.to_bytes(4, "little") for _, crc in ledger))
+    return {"num_bytes": num_bytes, "checksum": f"{checksum:08x}"}

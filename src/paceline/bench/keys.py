@@ -1,4 +1,4 @@
-"""DLIO's keys that are not ours: other names, keys without effect here, and keys that are not supported, with the reason."""
+"""DLIO's keys that are not ours: other names, keys without effect here, and keys that are not supported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ _OTHER_CLASSES = "classes of other packages are not loaded: ranks read with Pace
 _PARALLEL = "ranks are data-parallel: a checkpoint is model_size_bytes, written by one rank or in equal parts by all"
 _NOT_READ = "DLIO does not read it either"
 _LOADER = "ranks read with Paceline's loader, whatever the framework"
+
+_OF_PARALLEL = (
+    "optimization_groups",
+    "num_layers",
+    "layer_parameters",
+    "parallelism",
+    "transformer",
+    "tensor_parallelism",
+    "pipeline_parallelism",
+    "data_parallelism",
+    "zero_stage",
+)
 
 # sections, and keys, that have another name here
 SECTIONS = {"data_reader": "reader"}
@@ -73,11 +85,6 @@ NOT_SUPPORTED = {
     "checkpoint.recovery_rank_shift": "each rank reads back what it wrote, after dropping it from the cache",
     "checkpoint.mode": "there are no runs of checkpoints alone",
     "checkpoint.ksm": "checkpoints always hold random bytes",
-    **{
-        f"{section}.{key}": _PARALLEL
-        for section in ("model", "checkpoint")
-        for key in ("optimization_groups", "num_layers", "layer_parameters", "parallelism", "transformer")
-        + ("tensor_parallelism", "pipeline_parallelism", "data_parallelism", "zero_stage")
-    },
+    **{f"{section}.{key}": _PARALLEL for section in ("model", "checkpoint") for key in _OF_PARALLEL},
     "transformer": _PARALLEL,
 }

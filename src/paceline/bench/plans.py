@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paceline.bench.files import Files
 from paceline.bench.sections import Workload
-from paceline.plan import Plan, Summary
+from paceline.plan import Plan, Summary, Tail
 
 
 def plan_of(workload: Workload, phase: str, world_size: int, *, with_costs: bool = False) -> Plan:
@@ -16,7 +16,7 @@ def plan_of(workload: Workload, phase: str, world_size: int, *, with_costs: bool
         files.num_samples,
         world_size=world_size,
         batch_size=reader.batch_size if is_train else reader.batch_size_eval,
-        tail=reader.tail if is_train else "pad",  # an evaluation sees each sample once
+        tail=Tail.of(reader.tail if is_train else "pad"),  # an evaluation sees each sample once
         shuffle=is_shuffled,
         seed=workload.train.seed,
         costs=files.lengths(0, files.num_samples) if with_costs else None,

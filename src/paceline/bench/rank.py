@@ -6,7 +6,6 @@ import itertools
 import os
 import platform
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -172,7 +171,7 @@ class _Phase:
         self._loader = stack.enter_context(_loader(workload, name, self._samples, comm))
         stack.callback(self._samples.close)
 
-    def batches(self, epoch: int) -> Iterator[Batch]:
+    def batches(self, epoch: int) -> Any:
         """Begin a pass."""
         self._loader.set_epoch(epoch if self._changes_seed else 0)
         return iter(self._loader)

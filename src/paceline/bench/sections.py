@@ -22,9 +22,10 @@ FORMATS = ("npz", "npy", "hdf5", "tfrecord", "parquet", "jpeg", "png", "csv", "r
 _SAME_FORMATS = {"indexed_binary": "raw", "mmap_indexed_binary": "raw", "h5": "hdf5", "jpg": "jpeg"}
 
 
+_AT_ONCE = Duration()
+
+
 def _key(default: Any, read: Reader) -> Any:
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata={"read": read})
     return field(default=default, metadata={"read": read})
 
 
@@ -52,7 +53,7 @@ class Storage:
 
     storage_type: str = _key("local_fs", one_of("local_fs", "s3", parallel_fs="local_fs"))
     storage_root: str = _key("", text)
-    storage_options: dict[str, Any] = _key({}, mapping)
+    storage_options: dict[str, Any] = field(default_factory=dict, metadata={"read": mapping})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class Reading:
     prefetch_size: int = _key(2, whole(1))
     file_shuffle: str = _key("off", one_of("off", "seed", "random"))
     sample_shuffle: str = _key("off", one_of("off", "seed", "random"))
-    preprocess_time: Duration = _key(Duration(), duration)
+    preprocess_time: Duration = _key(_AT_ONCE, duration)
     multiprocessing_context: str = _key("fork", one_of("fork", "spawn", "forkserver"))
     pin_memory: bool = _key(False, flag)
     tail: str = _key("drop", one_of("drop", "even", "pad", "repeat"))  # our own
@@ -106,7 +107,7 @@ class Train:
     """How the training is emulated."""
 
     epochs: int = _key(1, whole(1))
-    computation_time: Duration = _key(Duration(), duration)
+    computation_time: Duration = _key(_AT_ONCE, duration)
     total_training_steps: int = _key(-1, whole(-1))
     seed: int = _key(123, whole(0))
     seed_change_epoch: bool = _key(True, flag)
@@ -119,7 +120,7 @@ class Train:
 class Evaluation:
     """How the evaluation is emulated."""
 
-    eval_time: Duration = _key(Duration(), duration)
+    eval_time: Duration = _key(_AT_ONCE, duration)
     eval_after_epoch: int = _key(1, whole(1))
     epochs_between_evals: int = _key(1, whole(1))
 

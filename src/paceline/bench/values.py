@@ -1,4 +1,4 @@
-"""Reads single values of a workload: each reader takes what YAML gives and returns what the section holds, or says why not."""
+"""Reads single values of a workload: what YAML gives becomes what a section holds, or it is said why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launcher starts on every rank: finds its place in the job, runs, and writes the summary from the first rank."""
+"""What a launcher starts on every rank: finds its place in the job, and runs; the first rank writes the summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a workload: YAML in DLIO's words, then `section.key=value` overrides. What is misspelt is an error, never ignored."""
+"""Reads a workload: YAML in DLIO's words, then `section.key=value` overrides. What is misspelt is an error."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def _build(base: Workload, given: Mapping[str, Any], source: str) -> tuple[Workl
     """Return the workload with what is given, and the notes on what has no effect."""
     notes: list[tuple[str, str]] = []
     changes: dict[str, dict[str, Any]] = {}
-    for key, value in _flat(given):
-        key = keys.SAME.get(key, key)
+    for written, value in _flat(given):
+        key = keys.SAME.get(written, written)
         if key in keys.WITHOUT_EFFECT:
             notes.append((key, keys.WITHOUT_EFFECT[key]))
             continue
@@ -158,10 +158,9 @@ def _build(base: Workload, given: Mapping[str, Any], source: str) -> tuple[Workl
 def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield `section.key` and value; spreads come last, after the means that they go with."""
     found: list[tuple[str, Any]] = []
-    for section, content in given.items():
-        section = keys.SECTIONS.get(section, section)
-        if section == "model" and isinstance(content, str):
-            content = {"name": content}
+    for written, inside in given.items():
+        section = keys.SECTIONS.get(written, written)
+        content = {"name": inside} if section == "model" and isinstance(inside, str) else inside
         if section in keys.WITHOUT_EFFECT or section in keys.NOT_SUPPORTED:
             found.append((section, content))
         elif content is None:

@@ -14,7 +14,6 @@ from paceline.bench.files import Bytes, Files
 from paceline.bench.formats.plain import DamagedError, OpenedRaw, Places
 
 _LOCAL = struct.Struct("<4s5HLLL2H")  # the header of a file in a ZIP archive
-_STORED_CRC = struct.Struct("<L")
 
 
 class Npy:
@@ -102,7 +101,7 @@ def _stored_member(content: bytes) -> memoryview | None:
 
 class _OpenedNpz:
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._archive = file, zipfile.ZipFile(io.BufferedReader(file))  # type: ignore[arg-type]
+        self._file, self._archive = file, zipfile.ZipFile(file)
 
     def record(self, slot: int) -> tuple[Bytes, int]:
         about = self._archive.getinfo(f"x_{slot}.npy")

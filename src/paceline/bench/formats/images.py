@@ -1,4 +1,4 @@
-"""JPEG and PNG: a grey square of random points for each record. What comes back of a JPEG is near what went in, not the same."""
+"""JPEG and PNG: a grey square of random points for each record. A JPEG gives back what is near, not the same."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ OpenedRaw = _OpenedRaw
 
 
 class Csv:
-    """A line for each record: its bytes as numbers of three digits, so that a line can be found without reading others."""
+    """A line for each record, its bytes as numbers of three digits: a line can be found without reading others."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -101,7 +101,8 @@ class Csv:
         values = digits @ np.array([100, 10, 1])
         if values.min() < 0 or values.max() > 255 or (characters[3:-1:4] != ord(",")).any():
             raise DamagedError("the line is no list of numbers from 0 to 255")
-        return values.astype(np.uint8)
+        record: Bytes = values.astype(np.uint8)
+        return record
 
     def open(self, file: BinaryIO, number: int) -> _OpenedCsv:
         """Take up a file that holds several records."""

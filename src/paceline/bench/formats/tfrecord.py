@@ -20,7 +20,7 @@ _FRAME = 16  # length, its checksum, and the checksum of the message
 
 def masked_checksum(content: bytes | memoryview) -> int:
     """Return the CRC-32C of something, turned and shifted as TFRecord has it."""
-    crc = google_crc32c.value(bytes(content))
+    crc: int = google_crc32c.value(bytes(content))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
