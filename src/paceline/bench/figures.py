@@ -67,6 +67,7 @@ class RankFigures:
     world_size: int = 0
     host: str = ""
     carrier: str = ""
+    pid: int = 0
     cpu_count: int = 0
     memory_bytes: int = 0
     began: float = 0.0

@@ -38,6 +38,7 @@ def run_rank(workload: Workload, comm: Comm, store: Store, folder: Path) -> None
             world_size=comm.world_size,
             host=platform.node(),
             carrier=comm.carrier,
+            pid=os.getpid(),
             cpu_count=os.cpu_count(),
             memory_bytes=cache.memory_bytes(),
             began=_began(),

@@ -59,6 +59,11 @@ class Samples:
             self._opened.pop(file, None)
             kind = type(error).__name__
             raise SampleError(f"{self._store.url}/{self.files.path(file)}: {kind}: {error}") from error
+        if record.size != self.files.length(sample):
+            raise SampleError(
+                f"{self._store.url}/{self.files.path(file)}: sample {sample} has {record.size} bytes, "
+                f"not {self.files.length(sample)}"
+            )
         if self._verify and not np.array_equal(record, self.files.content(sample)):
             raise SampleError(f"{self._store.url}/{self.files.path(file)}: not what was generated for sample {sample}")
         if self._pause.mean or self._pause.spread:

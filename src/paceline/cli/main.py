@@ -25,7 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
     for verb in (plan, check, run, lab, bench):
         verb.add_to(verbs)
-    options = parser.parse_args(arguments)
+    options, more = parser.parse_known_args(arguments)
+    overrides = getattr(options, "overrides", None)
+    if more and (overrides is None or any(word.startswith("-") for word in more)):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if overrides is not None:  # argparse takes them only in front of options
+        options.overrides = [*overrides, *more]
     try:
         code: int = options.run(options)
     except InputError as error:

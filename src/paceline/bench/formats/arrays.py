@@ -94,8 +94,10 @@ def _stored_member(content: bytes) -> memoryview | None:
         if kind != 1 or length < 8:
             return None
     member = memoryview(content)[begin : begin + size]
-    if len(member) < size or zlib.crc32(member) != crc:
-        raise DamagedError(f"the archive is damaged: {len(member)} of {size} bytes are there, or the checksum differs")
+    if len(member) < size:
+        raise DamagedError(f"the archive is cut off: {len(member)} of {size} bytes are there")
+    if zlib.crc32(member) != crc:
+        raise DamagedError("the archive is damaged: the checksum of its array differs")
     return member
 
 

@@ -23,7 +23,14 @@ class Parquet:
         """Return a file of these records."""
         made = io.BytesIO()
         table = pa.table({"x": pa.array([record.tobytes() for record in records], pa.binary())})
-        pq.write_table(table, made, row_group_size=self._rows, compression=self._codec, use_dictionary=False)
+        pq.write_table(  # statistics would hold whole records
+            table,
+            made,
+            row_group_size=self._rows,
+            compression=self._codec,
+            use_dictionary=False,
+            write_statistics=False,
+        )
         return made.getbuffer()
 
     def decode(self, content: bytes) -> Bytes:
