@@ -115,7 +115,7 @@ def test_a_full_disk_ends_all_ranks_and_is_said_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("carrier", "codes"), [("torch", {90}), ("mpi", {9, 90, 137})])
 def test_a_rank_that_is_killed_ends_the_run_and_figures_stay(tmp_path: Path, carrier: str, codes: set[int]) -> None:
-    """mpiexec kills the others at once: if none of them waits by then, there is nothing to find, and it says who died."""
+    """mpiexec kills the others at once: if none of them waits by then, there is nothing to find."""
     workload = write_workload(tmp_path, train={"computation_time": 0.3, "epochs": 50})
     assert runs.paceline("bench", "generate", workload, cwd=tmp_path).returncode == 0
     job = subprocess.Popen(

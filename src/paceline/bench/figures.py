@@ -46,6 +46,7 @@ class EpochFigures:
         whole: All its steps.
         counted: Those that count: without the first and last ones that the workload leaves out.
         is_whole: Whether the pass has come to its end.
+        seconds: All of it, with what lies between steps; known at its end.
         cpu: Processor seconds of loading, also in workers.
         asked: Bytes that were asked for by reads; None if the kernel does not say.
         from_device: Those of them that came from a device, and not from the page cache.
@@ -54,6 +55,7 @@ class EpochFigures:
     whole: Spent = field(default_factory=Spent)
     counted: Spent = field(default_factory=Spent)
     is_whole: bool = False
+    seconds: float = 0.0
     cpu: float = 0.0
     asked: int | None = None
     from_device: int | None = None
@@ -120,5 +122,6 @@ def _epoch(
     for step in _counted(steps, exclude_start, exclude_end):
         made.counted.add(step)
     if end is not None:
+        made.seconds = end["seconds"]
         made.cpu, made.asked, made.from_device = end["cpu"], end["asked"], end["from_device"]
     return made

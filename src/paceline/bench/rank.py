@@ -94,6 +94,7 @@ class _Run:
             cache.drop(phase.files, self._store, self._comm.rank, self._comm.world_size)
             self._comm.barrier()
         before, workers_before, cpu = read_counters(), worker_seconds(), 0.0
+        began = time.perf_counter()
         with closing(phase.batches(epoch)) as batches:
             for step in itertools.count():
                 cpu_before, asked = time.process_time(), time.perf_counter()
@@ -105,11 +106,13 @@ class _Run:
                 self._step(phase, epoch, step, batch, asked, loaded)
                 if phase.name == "train" and self._is_done:
                     break
+        seconds = time.perf_counter() - began
         read = _since(before, read_counters())
         self._log.note(
             "epoch",
             phase=phase.name,
             epoch=epoch,
+            seconds=seconds,
             cpu=cpu + worker_seconds() - workers_before,
             asked=read and read.asked,
             from_device=read and read.from_device,

@@ -146,7 +146,7 @@ def _more(ranks: Sequence[RankFigures]) -> dict[str, Any]:
         "spread_between_ranks": busy[slowest] / mean if slowest is not None and mean else None,
         "straggler": slowest,
         "cpu_seconds_per_sample": cpu / ended if ended else None,
-        "epoch_seconds": [max((one.whole.seconds for one in each), default=0.0) for each in _passes(ranks, "train")],
+        "epoch_seconds": [max(one.seconds or one.whole.seconds for one in each) for each in _passes(ranks, "train")],
     }
 
 
