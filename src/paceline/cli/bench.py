@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +28,9 @@ def add_to(verbs: Any) -> None:
     )
     parts = parser.add_subparsers(title="parts", dest="part", required=True, metavar="PART")
     _part(parts, "list", _list, "name the workloads that are shipped")
-    _workload(_part(parts, "show", _show, "say what a workload comes to")).add_argument(
-        "-n", type=int, default=1, metavar="N", dest="ranks", help="ranks"
-    )
+    showing = _workload(_part(parts, "show", _show, "say what a workload comes to"))
+    showing.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="ranks (default: 1)")
+    showing.add_argument("--brief", action="store_true", help="only what the plan makes of the samples")
     making = _workload(_part(parts, "generate", _generate, "make the files of a workload"))
     making.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="processes (default: 1)")
     making.add_argument("--verify", action="store_true", help="read what is there, and make anew what is damaged")
@@ -98,8 +100,9 @@ def _show(options: argparse.Namespace) -> int:
 
     described = _load(options)
     plans = about_plans(described.workload, options.ranks)
-    print(yaml.safe_dump(as_mapping(described.workload), sort_keys=False).rstrip())
-    print("\n".join(["", plans_as_text(described.workload, plans, options.ranks)]))
+    if not options.brief:
+        print(yaml.safe_dump(as_mapping(described.workload), sort_keys=False))
+    print(plans_as_text(described.workload, plans, options.ranks))
     if described.notes:
         print(notes_as_text(described.notes))
     return 0
@@ -127,7 +130,9 @@ def _run(options: argparse.Namespace) -> int:
     from paceline.report.bench import notes_as_text
 
     began = time.time()
-    described = _load(options)
+    with _asking_for_mpi(options.carrier):
+        described = _load(options)
+        _import_the_rest()
     whole_number("-n", options.ranks, least=1)
     whole_number("--repeat", options.repeat, least=1)
     if described.notes:
@@ -174,6 +179,35 @@ def _run_once(
     if not is_quiet:
         print(f"{summary_as_text(summary)}\nwritten: {folder / 'summary.json'}")
     return code
+
+
+@contextmanager
+def _asking_for_mpi(carrier: str | None) -> Iterator[None]:
+    """Find mpiexec while something else is done: mpi4py is asked in a process of its own, which takes a while."""
+    from paceline.launch.mpiexec import MpiError, find_mpiexec
+
+    def ask() -> None:
+        with suppress(MpiError):  # it is said when ranks are started
+            find_mpiexec()
+
+    if (carrier or _default_carrier()) != "mpi":
+        yield
+        return
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield
+    finally:
+        asking.join()  # the guard starts ranks by a fork, which must find no thread
+
+
+def _import_the_rest() -> None:
+    """Import what a run needs in any case."""
+    import paceline.bench.plans
+    import paceline.cli.run
+    import paceline.guard.run
+    import paceline.report.bench
+    import paceline.report.finding  # noqa: F401
 
 
 def _default_carrier() -> str:
