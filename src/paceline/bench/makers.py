@@ -36,7 +36,7 @@ def make_share(workload: Workload, share: str | None, *, verify: bool, tell: boo
             verify=verify,
             on_file=teller.on_file if teller is not None else lambda num_bytes: None,
         )
-    except GenerateError as error:
+    except (GenerateError, OSError) as error:
         print(f"paceline bench: rank {rank}: {error}; what is whole stays: generate again to go on", file=sys.stderr)
         return _FAILED
     if teller is not None:

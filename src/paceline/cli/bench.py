@@ -126,7 +126,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from paceline.bench.results import new_folder
-    from paceline.errors import whole_number
+    from paceline.errors import InputError, whole_number
     from paceline.report.bench import notes_as_text
 
     began = time.time()
@@ -137,10 +137,14 @@ def _run(options: argparse.Namespace) -> int:
     whole_number("--repeat", options.repeat, least=1)
     if described.notes:
         print(notes_as_text(described.notes), file=sys.stderr)
-    if described.workload.workflow.generate_data:
+    described = _with_drawn_seed(options, described)
+    flow = described.workload.workflow
+    if flow.generate_data:
         code = _generate(argparse.Namespace(**vars(options), verify=False))
-        if code:
+        if code or not (flow.train or flow.evaluation):
             return code
+    if not (flow.train or flow.evaluation):
+        raise InputError("there is nothing to run: workflow.train and workflow.evaluation are off")
     folder, code = new_folder(described.workload, options.folder), 0
     for number in range(options.repeat):
         part = folder if options.repeat == 1 else new_folder(described.workload, str(folder / f"{number + 1}"))
@@ -149,6 +153,17 @@ def _run(options: argparse.Namespace) -> int:
     if options.repeat > 1:
         print(f"written: {folder}; paceline bench compare {folder} OTHER")
     return code
+
+
+def _with_drawn_seed(options: argparse.Namespace, described: Described) -> Described:
+    """Draw the seed where the shuffle is to be another in each run; all ranks must have the same."""
+    reader = described.workload.reader
+    if "random" not in (reader.file_shuffle, reader.sample_shuffle):
+        return described
+    import random
+
+    options.overrides.append(f"train.seed={random.SystemRandom().getrandbits(31)}")
+    return _load(options)
 
 
 def _run_once(
@@ -168,7 +183,7 @@ def _run_once(
     carrier = options.carrier or _default_carrier()
     worker = _again(options, "worker", "--out", str(folder), "--carrier", carrier)
     os.environ["PACELINE_BENCH_BEGAN"] = f"{began:.3f}"
-    guard = argparse.Namespace(**{**vars(options), "out": str(folder / "records")})
+    guard = argparse.Namespace(**vars(options), out=None)  # records are kept after a finding only
     code = watch(local_command(ranks, carrier, worker), guard)
     summary = read_summary(folder)
     if summary is None:
