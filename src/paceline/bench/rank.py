@@ -125,7 +125,7 @@ class _Run:
         num_bytes: Any = batch["bytes"]
         read = int(num_bytes[: batch.num_real].sum())
         begun = time.perf_counter()
-        phase.compute.run(phase.share_of(read))
+        phase.compute.run(phase.share_of(batch))
         computed = time.perf_counter()
         self._sync.run()
         synced = time.perf_counter()
@@ -168,6 +168,7 @@ class _Phase:
         is_train = name == "train"
         duration: Duration = workload.train.computation_time if is_train else workload.evaluation.eval_time
         self.compute = Compute(duration, how=workload.train.compute, seed=workload.train.seed, rank=comm.rank)
+        self._is_ragged = is_ragged(workload)
         self._by_bytes = workload.train.compute_by == "bytes"
         self._mean_bytes = plan_of(workload, name, comm.world_size).row_width * self.files.length_mean
         self._changes_seed = workload.train.seed_change_epoch
@@ -180,9 +181,12 @@ class _Phase:
         self._loader.set_epoch(epoch if self._changes_seed else 0)
         return iter(self._loader)
 
-    def share_of(self, num_bytes: int) -> float:
-        """Return how long a step computes, in those of a batch of mean length."""
-        return num_bytes / self._mean_bytes if self._by_bytes else 1.0
+    def share_of(self, batch: Batch) -> float:
+        """Return how long a step computes, in those of a full batch of mean length."""
+        if not self._by_bytes:
+            return 1.0
+        num_bytes = int(_lengths(batch).sum()) if self._is_ragged else batch.num_real * self.files.length_mean
+        return num_bytes / self._mean_bytes
 
 
 def _loader(workload: Workload, name: str, samples: Samples, comm: Comm) -> Loader:

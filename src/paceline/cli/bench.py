@@ -221,7 +221,6 @@ def _import_the_rest() -> None:
     import paceline.bench.plans
     import paceline.cli.run
     import paceline.guard.run
-    import paceline.report.bench
     import paceline.report.finding  # noqa: F401
 
 
