@@ -19,6 +19,7 @@ from tests.bench import runs
 
 from paceline import run_ranks
 from paceline.bench.sections import FORMATS
+from paceline.bench.workload import load_workload
 from paceline.launch.mpiexec import find_mpiexec
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
@@ -74,23 +75,23 @@ def test_generate_run_and_compare_from_the_command_line(tmp_path: Path) -> None:
     made = runs.paceline("bench", "generate", workload, "-n", "2", cwd=tmp_path)
     assert made.stdout.startswith("40 train files, 40 samples"), made.stderr
     done = runs.paceline(
-        "bench", "run", workload, "-n", "3", "--out", "out", "--repeat", "2", "reader.read_threads=1",
+        "bench", "run", workload, "-n", "3", "--out", "out", "reader.read_threads=1",
         "reader.cache=drop", "train.epochs=2", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = summary_in(tmp_path / "out" / "2")
+    told = summary_in(tmp_path / "out")
     assert told["carrier"] == "mpi"
     assert told["paceline"]["steps_per_rank"] == {"0": 12, "1": 12, "2": 12}
     assert told["plan"]["train"]["num_dropped"] == 4
     assert told["metric"]["num_checkpoints"] == 2
     assert "36 used, 4 dropped" in done.stdout
-    beside = runs.paceline("bench", "compare", "out", "out/1", cwd=tmp_path)
+    beside = runs.paceline("bench", "compare", "out", "out", cwd=tmp_path)
     assert "train_throughput_mean_samples_per_second" in beside.stdout, beside.stderr
 
 
 def test_a_damaged_file_ends_all_ranks_with_its_name_and_figures_stay(tmp_path: Path) -> None:
     workload = write_workload(tmp_path)
-    assert runs.paceline("bench", "generate", workload, cwd=tmp_path).returncode == 0
+    runs.write_files(load_workload(workload).workload)
     path = tmp_path / "data" / "train" / "img_31_of_40.npz"
     path.write_bytes(path.read_bytes()[:500])
     done = runs.paceline("bench", "run", workload, "-n", "3", "--carrier", "torch", "--out", "out", cwd=tmp_path)
@@ -103,7 +104,7 @@ def test_a_damaged_file_ends_all_ranks_with_its_name_and_figures_stay(tmp_path: 
 
 def test_a_full_disk_ends_all_ranks_and_is_said_once(tmp_path: Path) -> None:
     workload = write_workload(tmp_path, workflow={"checkpoint": True})
-    assert runs.paceline("bench", "generate", workload, cwd=tmp_path).returncode == 0
+    runs.write_files(load_workload(workload).workload)
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "epoch-0-rank-2.ckpt.part").symlink_to("/dev/full")
     done = runs.paceline("bench", "run", workload, "-n", "3", "--out", "out", cwd=tmp_path)
@@ -117,7 +118,7 @@ def test_a_full_disk_ends_all_ranks_and_is_said_once(tmp_path: Path) -> None:
 def test_a_rank_that_is_killed_ends_the_run_and_figures_stay(tmp_path: Path, carrier: str, codes: set[int]) -> None:
     """mpiexec kills the others at once: if none of them waits by then, there is nothing to find."""
     workload = write_workload(tmp_path, train={"computation_time": 0.3, "epochs": 50})
-    assert runs.paceline("bench", "generate", workload, cwd=tmp_path).returncode == 0
+    runs.write_files(load_workload(workload).workload)
     job = subprocess.Popen(
         [sys.executable, "-m", "paceline", "bench", "run", workload, "-n", "3", "--out", "out", "--carrier", carrier],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,11 @@ def test_fit_says_when_the_data_set_is_too_small_for_more() -> None:
     found = fit(attempt, target=90, most=64)
     assert found.largest == 2
     assert "do not fill" in fit_as_text(found)
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "paceline.bench.formats.parquet", raising=False)
+    workload = runs.workload_of(tmp_path, dataset={"format": "parquet"})
+    with pytest.raises(InputError, match=r"parquet files need pyarrow.*pip install 'paceline\[bench\]'"):
+        runs.write_files(workload)

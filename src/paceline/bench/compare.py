@@ -21,7 +21,6 @@ FIGURES = {
     "paceline.load_seconds_percentiles.p50": False,
     "paceline.load_seconds_percentiles.p99": False,
     "paceline.cpu_seconds_per_sample": False,
-    "paceline.cache_share": False,
 }
 _SAME = ("workload", "num_accelerators", "num_files_train", "num_samples_per_file", "format")
 

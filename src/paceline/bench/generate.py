@@ -97,6 +97,10 @@ def check_manifest(workload: Workload, store: Store) -> dict[str, Any]:
         raise InputError(
             f"{store.url} does not hold this data set, or not all of it: paceline bench generate"
         ) from None
+    except Exception as error:  # of an object store: every package has its own kinds
+        if store.is_local:
+            raise
+        raise InputError(f"{store.url} cannot be read: {type(error).__name__}: {error}") from None
     splits: dict[str, Any] = told["splits"]
     for files in splits_of(workload):
         there = splits.get(files.split)

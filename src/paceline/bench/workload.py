@@ -107,8 +107,10 @@ def _find(name: str) -> Path:
 
 
 def _parse(path: Path) -> Mapping[str, Any]:
-    import yaml
-
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise InputError("workloads need pyyaml, which is not installed: pip install 'paceline[bench]'") from None
     try:
         given = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:

@@ -10,7 +10,9 @@ from importlib import import_module
 from typing import BinaryIO, Protocol
 
 from paceline.bench.files import Bytes, Files
+from paceline.errors import InputError
 
+INSTALL = "pip install 'paceline[bench]'"
 _HOMES = {
     "npz": "arrays",
     "npy": "arrays",
@@ -50,6 +52,9 @@ class Format(Protocol):
 def format_of(files: Files) -> Format:
     """Return the format of these files."""
     name = files.dataset.format
-    home = import_module(f"paceline.bench.formats.{_HOMES[name]}")
+    try:
+        home = import_module(f"paceline.bench.formats.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        raise InputError(f"{name} files need {error.name}, which is not installed: {INSTALL}") from None
     made: Format = home.FORMATS[name](files)
     return made
