@@ -1,4 +1,7 @@
-"""What people write without a benchmark: torch's DataLoader over npz files, and a barrier in each step."""
+"""What people write without a benchmark: torch's DataLoader over npz files, and a barrier in each step.
+
+With a workload as the last argument, files are read by the benchmark's own reader instead of numpy's.
+"""
 
 import json
 import os
@@ -12,6 +15,24 @@ from mpi4py import MPI
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 FOLDER, NUM_FILES, BATCH, EPOCHS, WORKERS = sys.argv[1], *map(int, sys.argv[2:6])
+
+
+class SameReader(Dataset):
+    """The files of a workload, by the benchmark's own reader."""
+
+    def __init__(self, workload):
+        from paceline.bench.samples import Samples
+        from paceline.bench.store import store_of
+        from paceline.bench.workload import load_workload
+
+        described = load_workload(workload).workload
+        self.samples = Samples(described, "train", store_of(described))
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, sample):
+        return torch.from_numpy(self.samples[sample]["x"])
 
 
 class Files(Dataset):
@@ -31,7 +52,7 @@ class Files(Dataset):
 
 def main():
     comm = MPI.COMM_WORLD
-    dataset = Files()
+    dataset = SameReader(sys.argv[7]) if sys.argv[7:] else Files()
     sampler = DistributedSampler(dataset, comm.size, comm.rank, seed=123, drop_last=True)
     loader = DataLoader(dataset, BATCH, sampler=sampler, num_workers=WORKERS, drop_last=True)
     first, seconds = None, []
