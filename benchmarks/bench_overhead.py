@@ -2,8 +2,9 @@
 
 All read the same 2,000 npz files of 64 KiB, in batches of 8, on two MPI ranks with a barrier in each step and no
 compute, for three epochs; runs alternate. The bare loop reads with numpy, as people do, and once more with the
-benchmark's own reader of npz files, which is faster: that ratio is the cost of the harness alone. `paceline bench run` is watched by the guard, as always. Then the cost of a
-sample and the memory of a rank, where there are more and more files that need not exist.
+benchmark's own reader of npz files, which is faster: that ratio is the cost of the harness alone. `paceline bench run`
+is watched by the guard, as always. Then the cost of a sample and the memory of a rank, where there are more and more
+files that need not exist.
 
 DLIO comes from PyPI into an environment of its own, if it can be installed and imported; what it is to read is written
 anew in its own layout (one npz file for each sample, 64 KiB).

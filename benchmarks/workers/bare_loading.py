@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,7 @@ class Files(Dataset):
 
 
 def main():
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
     comm = MPI.COMM_WORLD
     dataset = SameReader(sys.argv[7]) if sys.argv[7:] else Files()
     sampler = DistributedSampler(dataset, comm.size, comm.rank, seed=123, drop_last=True)

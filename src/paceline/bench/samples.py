@@ -35,7 +35,8 @@ class Samples:
 
     def __init__(self, workload: Workload, split: str, store: Store) -> None:
         self.files = Files(workload.dataset, split)
-        self._store, self._workload = store, workload
+        self._store = store
+        self._length = 0 if self.files.is_varied else self.files.length(0)  # of every record, if they are alike
         self._per_file = workload.dataset.num_samples_per_file
         self._resize = workload.dataset.record_length_bytes_resize
         self._is_ragged = is_ragged(workload)
@@ -59,11 +60,10 @@ class Samples:
             self._opened.pop(file, None)
             kind = type(error).__name__
             raise SampleError(f"{self._store.url}/{self.files.path(file)}: {kind}: {error}") from error
-        if record.size != self.files.length(sample):
-            raise SampleError(
-                f"{self._store.url}/{self.files.path(file)}: sample {sample} has {record.size} bytes, "
-                f"not {self.files.length(sample)}"
-            )
+        length = self._length or self.files.length(sample)
+        if record.size != length:
+            where = f"{self._store.url}/{self.files.path(file)}"
+            raise SampleError(f"{where}: sample {sample} has {record.size} bytes, not {length}")
         if self._verify and not np.array_equal(record, self.files.content(sample)):
             raise SampleError(f"{self._store.url}/{self.files.path(file)}: not what was generated for sample {sample}")
         if self._pause.mean or self._pause.spread:
