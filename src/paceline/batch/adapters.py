@@ -156,7 +156,8 @@ def _dense_column(name: str, values: list[Any]) -> torch.Tensor:
     if kinds <= _NUMBERS:
         return _numbers(values)
     if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
-        out = _shared(torch.from_numpy(values[0]), (len(values), *values[0].shape))
+        # an array of none of its values: torch warns of memory that cannot be written, such as a file's content
+        out = _shared(torch.from_numpy(np.empty(0, values[0].dtype)), (len(values), *values[0].shape))
         if out is None:
             return torch.from_numpy(np.stack(values))
         np.stack(values, out=out.numpy())

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from paceline import __version__
-from paceline.cli import check, doctor, lab, plan, report, run, watch
+from paceline.cli import bench, check, doctor, lab, plan, report, run, watch
 from paceline.errors import InputError
 
 WRONG_USAGE = 2
@@ -23,9 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="paceline", description="Keeps every rank of a data-parallel job in line.")
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
-    for verb in (plan, check, run, watch, report, doctor, lab):
+    for verb in (plan, check, run, watch, report, doctor, lab, bench):
         verb.add_to(verbs)
-    options = parser.parse_args(arguments)
+    options, more = parser.parse_known_args(arguments)
+    overrides = getattr(options, "overrides", None)
+    if more and (overrides is None or any(word.startswith("-") for word in more)):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if overrides is not None:  # argparse takes them only in front of options
+        options.overrides = [*overrides, *more]
     try:
         code: int = options.run(options)
     except InputError as error:

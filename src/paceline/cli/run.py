@@ -53,17 +53,27 @@ def add_to(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
+    return watch(_command(options), options, asked=_asked(options))
+
+
+def watch(command: list[str], options: argparse.Namespace, *, asked: list[str]) -> int:
+    """Run a command under the guard; print what was found; return the exit code.
+
+    Args:
+        command: What starts the ranks.
+        options: As `paceline run` has them.
+        asked: The command as the user gave it.
+    """
     from paceline.cli.writable import check_writable
     from paceline.guard.attach import describe_run, write_outcome
     from paceline.guard.records import DEFAULT_FOLDER, keep_records
     from paceline.guard.run import Options, run_watched
     from paceline.report.finding import finding_as_text, notice_as_text, run_as_json
 
-    command = _command(options)
     out = Path(options.out) if options.out else DEFAULT_FOLDER if options.trace else None
     _make_folder(out)
     check_writable(options.json_file, options.trace)
-    live, asked = _live(options), _asked(options)
+    live = _live(options)
 
     def tell(notice: Notice) -> None:
         if live is not None:

@@ -27,10 +27,10 @@ class Progress:
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task(title, total=num_steps)
 
-    def step(self) -> None:
-        """Move on by one step."""
+    def step(self, count: int = 1) -> None:
+        """Move on by one step, or by several."""
         if self._bar is not None:
-            self._bar.advance(self._task)
+            self._bar.advance(self._task, count)
 
     def __enter__(self) -> Self:
         if self._bar is not None:

@@ -1,0 +1,79 @@
+"""What people write without a benchmark: torch's DataLoader over npz files, and a barrier in each step.
+
+With a workload as the last argument, files are read by the benchmark's own reader instead of numpy's.
+"""
+
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from mpi4py import MPI
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+FOLDER, NUM_FILES, BATCH, EPOCHS, WORKERS = sys.argv[1], *map(int, sys.argv[2:6])
+
+
+class SameReader(Dataset):
+    """The files of a workload, by the benchmark's own reader."""
+
+    def __init__(self, workload):
+        from paceline.bench.samples import Samples
+        from paceline.bench.store import store_of
+        from paceline.bench.workload import load_workload
+
+        described = load_workload(workload).workload
+        self.samples = Samples(described, "train", store_of(described))
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, sample):
+        return torch.from_numpy(self.samples[sample]["x"])
+
+
+class Files(Dataset):
+    """One npz file for each sample."""
+
+    def __init__(self):
+        width = len(str(NUM_FILES - 1))
+        self.paths = [f"{FOLDER}/train/img_{file:0{width}}_of_{NUM_FILES}.npz" for file in range(NUM_FILES)]
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, sample):
+        with np.load(self.paths[sample]) as archive:
+            return torch.from_numpy(archive["x_0"])
+
+
+def main():
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+    comm = MPI.COMM_WORLD
+    dataset = SameReader(sys.argv[7]) if sys.argv[7:] else Files()
+    sampler = DistributedSampler(dataset, comm.size, comm.rank, seed=123, drop_last=True)
+    loader = DataLoader(dataset, BATCH, sampler=sampler, num_workers=WORKERS, drop_last=True)
+    first, seconds = None, []
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        began = time.perf_counter()
+        for batch in loader:
+            if first is None:
+                first = time.time() - float(os.environ["BEGAN"])
+            assert len(batch) == BATCH
+            comm.Barrier()
+        seconds.append(time.perf_counter() - began)
+    told = comm.gather((first, seconds))
+    if comm.rank == 0:
+        slowest = [max(each[1][epoch] for each in told) for epoch in range(EPOCHS)]
+        samples = NUM_FILES // (comm.size * BATCH) * comm.size * BATCH
+        result = {"first": max(each[0] for each in told), "rates": [samples / each for each in slowest]}
+        Path(sys.argv[6]).write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Compares runs: ratios of medians, with the spread over repeated runs. Numbers in, numbers out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paceline.errors import InputError
+
+# place in the summary, and whether more is better
+FIGURES = {
+    "metric.train_au_mean_percentage": True,
+    "metric.train_throughput_mean_samples_per_second": True,
+    "metric.train_io_mean_MB_per_second": True,
+    "metric.eval_throughput_mean_samples_per_second": True,
+    "metric.save_checkpoint_io_mean_GB_per_second": True,
+    "metric.load_checkpoint_io_mean_GB_per_second": True,
+    "paceline.time_to_first_batch_seconds": False,
+    "paceline.load_seconds_percentiles.p50": False,
+    "paceline.load_seconds_percentiles.p99": False,
+    "paceline.cpu_seconds_per_sample": False,
+}
+_SAME = ("workload", "num_accelerators", "num_files_train", "num_samples_per_file", "format")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One figure of two sides.
+
+    Attributes:
+        name: Which figure.
+        first: The values of the first side's runs.
+        second: Those of the second.
+        more_is_better: Whether more is better.
+    """
+
+    name: str
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    more_is_better: bool
+
+    @property
+    def ratio(self) -> float | None:
+        """The second's median over the first's."""
+        middle = statistics.median(self.first)
+        return statistics.median(self.second) / middle if middle else None
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The least and the largest ratio that any two runs give."""
+        if not (min(self.first) and max(self.first)):
+            return None
+        return min(self.second) / max(self.first), max(self.second) / min(self.first)
+
+    @property
+    def verdict(self) -> str:
+        """`better` or `worse` where all runs of one side are beyond all of the other's; one run each tells nothing."""
+        if min(len(self.first), len(self.second)) < 2:
+            return "one run: no spread"
+        if self.spread is None or self.spread[0] <= 1 <= self.spread[1]:
+            return "within the spread"
+        return "better" if (self.spread[0] > 1) == self.more_is_better else "worse"
+
+
+def compare(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> tuple[list[Compared], list[str]]:
+    """Return what both sides have, and in what else than their figures they differ."""
+    differences = []
+    for name in _SAME:
+        sides = [sorted({str(run.get(name)) for run in side}) for side in (first, second)]
+        if sides[0] != sides[1]:
+            differences.append(f"{name}: {', '.join(sides[0])} against {', '.join(sides[1])}")
+    found = []
+    for name, more_is_better in FIGURES.items():
+        values = [tuple(value for run in side if (value := _at(run, name)) is not None) for side in (first, second)]
+        if all(values):
+            found.append(Compared(name=name, first=values[0], second=values[1], more_is_better=more_is_better))
+    if not found:
+        raise InputError("the runs have no figure in common")
+    return found, differences
+
+
+def _at(run: Any, name: str) -> float | None:
+    for part in name.split("."):
+        run = run.get(part) if isinstance(run, dict) else None
+    return None if run is None else float(run)

@@ -1,0 +1,69 @@
+"""Helpers of the benchmark's tests: workloads of a few small files, and what ranks run on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from paceline.bench.figures import figures_of
+from paceline.bench.generate import check_manifest, generate
+from paceline.bench.log import read_log
+from paceline.bench.plans import about_plans
+from paceline.bench.rank import run_rank
+from paceline.bench.sections import Workload
+from paceline.bench.store import store_of
+from paceline.bench.summary import summary_of
+from paceline.bench.workload import describe
+from paceline.comm import Comm
+from paceline.loader.objects import gather_objects
+
+
+def workload_of(folder: Path, **sections: dict[str, Any]) -> Workload:
+    """A workload of 20 small files, with what is to be otherwise."""
+    given: dict[str, dict[str, Any]] = {
+        "dataset": {"data_folder": str(folder / "data"), "num_files_train": 20, "record_length_bytes": 600},
+        "reader": {"batch_size": 3, "read_threads": 0, "sample_shuffle": "seed", "verify": True},
+        "checkpoint": {"checkpoint_folder": str(folder / "checkpoints")},
+    }
+    for name, values in sections.items():
+        given[name] = {**given.get(name, {}), **values}
+    return describe(given, "a test").workload
+
+
+def write_files(workload: Workload) -> None:
+    assert generate(workload, store_of(workload))
+
+
+def run_all(comm: Comm, workloads: list[Workload], folder: str) -> list[dict[str, Any]]:
+    """Run workloads one after the other, on any carrier; return their summaries."""
+    told = []
+    for number, workload in enumerate(workloads):
+        store, place = store_of(workload), Path(folder) / f"{number}"
+        run_rank(workload, comm, store, place)
+        lines = read_log(place / f"{comm.rank}.jsonl")
+        mine = figures_of(lines, exclude_start=1, exclude_end=0)
+        ranks = gather_objects(comm, mine) if comm.world_size > 1 else [mine]
+        splits = check_manifest(workload, store)
+        num_bytes = sum(split["num_bytes"] for split in splits.values())
+        told.append(summary_of(ranks, workload, plans=about_plans(workload, comm.world_size), num_bytes=num_bytes))
+    return told
+
+
+def write_yaml(path: Path, **sections: Any) -> None:
+    path.write_text(json.dumps(sections))  # which is YAML too
+
+
+def paceline(*arguments: str, cwd: Path, timeout: float = 110, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "paceline", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=cwd,
+        check=False,
+        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **environment},
+    )
