@@ -31,7 +31,8 @@ QUIET_SECONDS = 3.0  # without any progress, and more on a slow machine: a bare 
 GUARDED_QUIET_SECONDS = 20.0  # the guard should have spoken long before
 DEADLINE_SECONDS = 90.0
 _LOOK_SECONDS = 0.05
-_ASK_SECONDS = 0.5
+_ASK_SECONDS = 0.3
+_HEAD = "(most recent call first):"  # of each stack
 _LEAVE_SECONDS = 15.0  # for ranks whose scripts are over to leave
 _RANK, _RANKS = (Path(__file__).parent / name for name in ("rank.py", "ranks.py"))
 
@@ -210,17 +211,18 @@ class _Progress:
         self._last: object = None
         self._began = self._since = self._asked = time.monotonic()
         self._start_seconds: float | None = None  # how long it took until all ranks were past their imports
-        self._stacks: dict[int, str] = {}  # of each rank, when it was last asked
+        self._written: dict[int, str] = {}  # stacks of each rank, when it was last asked
+        self._in_c: set[int] = set()  # ranks that did not answer, and have not moved since
 
     def more_patience(self) -> float:
         """Return by how much longer to wait: as the machine is slow to start ranks, or while all of them leave."""
-        leaving = all((self._folder / f"{rank}.over").exists() for rank in range(self._num_ranks))
+        leaving = all(self._has(rank, "over") for rank in range(self._num_ranks))
         return (self._start_seconds or 0.0) / 2 + (_LEAVE_SECONDS if leaving else 0.0)
 
     def quiet_seconds(self) -> float:
         """Look, and say for how long nothing has moved."""
         now = [self._state(rank) for rank in range(self._num_ranks)]
-        if self._start_seconds is None and None not in now:
+        if self._start_seconds is None and all(self._has(rank, "ready") for rank in range(self._num_ranks)):
             self._start_seconds = time.monotonic() - self._began
         if now != self._last or any(state is None for state in now):
             self._last, self._since = now, time.monotonic()
@@ -233,18 +235,23 @@ class _Progress:
         self._asked = time.monotonic()
         for rank in range(self._num_ranks):
             pid = _text(self._folder / f"{rank}.pid")
-            is_ready, is_over = ((self._folder / f"{rank}.{mark}").exists() for mark in ("ready", "over"))
-            if pid and is_ready and not is_over and _lives(int(pid)):
+            if pid and self._has(rank, "ready") and not self._has(rank, "over") and _lives(int(pid)):
                 written = _text(self._folder / f"{rank}.stack")
-                number = STACK_IN_C_SIGNAL if self._stacks.get(rank) == written else STACK_SIGNAL
-                self._stacks[rank] = written
+                if self._written.get(rank) == written:
+                    self._in_c.add(rank)
+                elif not _stands(written):
+                    self._in_c.discard(rank)
+                self._written[rank] = written
                 with suppress(ProcessLookupError):
-                    os.kill(int(pid), number)
+                    os.kill(int(pid), STACK_IN_C_SIGNAL if rank in self._in_c else STACK_SIGNAL)
+
+    def _has(self, rank: int, mark: str) -> bool:
+        return (self._folder / f"{rank}.{mark}").exists()
 
     def _state(self, rank: int) -> object:
         """Return what changes when a rank moves; None while it starts."""
         pid, stack = _text(self._folder / f"{rank}.pid"), _last_stack(self._folder, rank)
-        is_ready, is_over = ((self._folder / f"{rank}.{mark}").exists() for mark in ("ready", "over"))
+        is_ready, is_over = self._has(rank, "ready"), self._has(rank, "over")
         is_at_work = is_over or (is_ready and stack and "importlib" not in stack)
         if not pid or (_lives(int(pid)) and not is_at_work):
             return None
@@ -264,9 +271,15 @@ def _seen(folder: Path, rank: int, program: Path) -> RankSeen:
     )
 
 
+def _stands(written: str) -> bool:
+    """Say whether the last two stacks are alike, as far as there are two."""
+    frames = [re.findall(r"^  File .*$", stack, flags=re.MULTILINE) for stack in written.split(_HEAD)[1:]]
+    return len(frames) < 2 or frames[-1] == frames[-2]
+
+
 def _last_stack(folder: Path, rank: int) -> str:
     """Return the last stack that was surely written whole, innermost frame first: the last but one."""
-    stacks = _text(folder / f"{rank}.stack").split("(most recent call first):")
+    stacks = _text(folder / f"{rank}.stack").split(_HEAD)
     return stacks[-2] if len(stacks) > 2 else ""
 
 
