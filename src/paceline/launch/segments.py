@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _FOLDER = Path("/dev/shm")
-_PREFIXES = ("mpich_", "sm_segment", "vader_segment", "ompi", "pmix", "osc_rdma")
+_PREFIXES = ("mpich_", "sm_segment", "vader_segment", "ompi", "pmix", "osc_rdma", "ucx_shm_posix_")
 
 
 def segments_now() -> set[str]:
@@ -16,12 +16,24 @@ def segments_now() -> set[str]:
 
 
 def remove_left_segments(before: set[str]) -> None:
-    """Remove segments that came since, unless some process still has one mapped: then it is another job's."""
+    """Remove segments that came since, unless some process still has one open or mapped: then it is another job's."""
     left = segments_now() - before
     if left:
-        for name in left - _mapped():
+        for name in left - _opened() - _mapped():  # in this order: a file is opened, mapped, and closed
             with suppress(FileNotFoundError):
                 (_FOLDER / name).unlink()
+
+
+def _opened() -> set[str]:
+    names = set()
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        with suppress(OSError):  # the process has ended, or is another user's
+            for descriptor in os.listdir(folder):
+                with suppress(FileNotFoundError):  # it was closed
+                    folder_of_file, _, name = os.readlink(folder / descriptor).rpartition("/")
+                    if folder_of_file == str(_FOLDER):
+                        names.add(name.removesuffix(" (deleted)"))
+    return names
 
 
 def _mapped() -> set[str]:
@@ -31,7 +43,7 @@ def _mapped() -> set[str]:
             names |= {
                 line.rpartition("/")[2].removesuffix(" (deleted)")
                 for line in maps.read_text().splitlines()
-                if "/dev/shm/" in line
+                if f"{_FOLDER}/" in line
             }
     return names
 
