@@ -10,12 +10,12 @@ import gc
 import importlib
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
 
 from paceline.lab.rank import main as run_rank
+from paceline.launch.ports import free_port
 
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
@@ -24,10 +24,9 @@ _POLL_SECONDS = 0.02
 def main(arguments: Sequence[str]) -> int:
     """Split into ranks, wait for them, and return the code of the first that failed."""
     num_ranks, rest = int(arguments[0]), arguments[1:]
-    with socket.create_server(("127.0.0.1", 0)) as server:  # a port that is free now; the first rank listens on it
-        port = server.getsockname()[1]
     importlib.import_module(rest[2])
     gc.freeze()
+    port = free_port()
     ranks: list[int] = []
     for rank in range(num_ranks):
         pid = os.fork()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from types import FrameType
 
 from paceline.errors import InputError
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.launch.ports import free_port
 from paceline.launch.terminal import is_foreground
 
 _POLL_SECONDS = 0.02
@@ -54,9 +54,7 @@ def _carrier_of(command: Sequence[str]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Start the ranks, wait for them, and return the code of the first that failed."""
     world_size, program = int(arguments[0]), list(arguments[1:])
-    with socket.create_server(("127.0.0.1", 0)) as server:  # a port that is free now; the first rank listens on it
-        port = server.getsockname()[1]
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world_size)}
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world_size)}
     common |= {"LOCAL_WORLD_SIZE": str(world_size), "GROUP_RANK": "0"}
     ranks: list[subprocess.Popen[bytes]] = []
     ending = _Ending(ranks)
