@@ -7,15 +7,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paceline.cli.parts import FINDING, add_part
+
 if TYPE_CHECKING:
     from paceline.bench.workload import Described
-
-_FINDING = 90
 
 
 def add_to(verbs: Any) -> None:
@@ -27,28 +27,22 @@ def add_to(verbs: Any) -> None:
         "Exit code 90 if a finding ended the run.",
     )
     parts = parser.add_subparsers(title="parts", dest="part", required=True, metavar="PART")
-    _part(parts, "list", _list, "name the workloads that are shipped")
-    showing = _workload(_part(parts, "show", _show, "say what a workload comes to"))
+    add_part(parts, "list", _list, "name the workloads that are shipped")
+    showing = _workload(add_part(parts, "show", _show, "say what a workload comes to"))
     showing.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="ranks (default: 1)")
     showing.add_argument("--brief", action="store_true", help="only what the plan makes of the samples")
-    making = _workload(_part(parts, "generate", _generate, "make the files of a workload"))
+    making = _workload(add_part(parts, "generate", _generate, "make the files of a workload"))
     making.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="processes (default: 1)")
     making.add_argument("--verify", action="store_true", help="read what is there, and make anew what is damaged")
-    running = _guarded(_workload(_part(parts, "run", _run, "run a workload on ranks of this machine")))
+    running = _guarded(_workload(add_part(parts, "run", _run, "run a workload on ranks of this machine")))
     running.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="ranks (default: 1)")
     running.add_argument("--repeat", type=int, default=1, metavar="K", help="runs, one after the other (default: 1)")
-    _worker(_workload(_part(parts, "worker", _work, "be one rank of a job that your own launcher starts")))
-    comparing = _part(parts, "compare", _compare, "compare runs: ratios, with their spread")
+    _worker(_workload(add_part(parts, "worker", _work, "be one rank of a job that your own launcher starts")))
+    comparing = add_part(parts, "compare", _compare, "compare runs: ratios, with their spread")
     comparing.add_argument("first", metavar="A", help="folder of a run, or of several")
     comparing.add_argument("second", metavar="B", help="the same")
-    fitting = _guarded(_workload(_part(parts, "fit", _fit, "find how many accelerators are kept busy")))
+    fitting = _guarded(_workload(add_part(parts, "fit", _fit, "find how many accelerators are kept busy")))
     fitting.add_argument("--most", type=int, default=64, metavar="N", help="ranks to try at most (default: 64)")
-
-
-def _part(parts: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
-    parser = parts.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _workload(parser: Any) -> Any:
@@ -190,7 +184,7 @@ def _run_once(
     summary = read_summary(folder)
     if summary is None:
         num_bytes = sum(split["num_bytes"] for split in splits.values())
-        outcome = "finding" if code == _FINDING else "failed"
+        outcome = "finding" if code == FINDING else "failed"
         summary = summarise_failed(folder, workload, world_size=ranks, num_bytes=num_bytes, outcome=outcome)
         code = code or 1
     if not is_quiet:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paceline.cli.parts import FINDING
+
 if TYPE_CHECKING:
     from paceline.doctor.evidence import Diagnosis
 
-_FINDING_CODE = 90
 _EPILOG = """\
 examples:
   paceline doctor 4711                    the launcher (torchrun, mpiexec, a script), or one rank, or several
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     found = any(diagnosis.finding is not None for diagnosis in diagnoses) or (
         record is not None and record.mismatch is not None
     )
-    code = _FINDING_CODE if found else 0
+    code = FINDING if found else 0
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     texts = [diagnosis_as_text(diagnosis, colours=colours) for diagnosis in diagnoses]
     texts += [flight_as_text(record, colours=colours)] if record is not None else []

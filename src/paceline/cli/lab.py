@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paceline.cli.parts import FINDING, add_part
+
 if TYPE_CHECKING:
     from paceline.lab.case import Case
-
-FINDING = 90
 
 
 def add_to(verbs: Any) -> None:
@@ -24,27 +24,21 @@ def add_to(verbs: Any) -> None:
         "Exit code 90 if the guard has a finding, or a check does not hold.",
     )
     parts = parser.add_subparsers(title="parts", dest="part", required=True, metavar="PART")
-    _part(parts, "list", _list, "name all cases, by concept")
-    _part(parts, "show", _show, "give symptom and code").add_argument("id", metavar="ID")
-    hint = _part(parts, "hint", _hint, "give a hint: 1 is vague, 3 is telling")
+    add_part(parts, "list", _list, "name all cases, by concept")
+    add_part(parts, "show", _show, "give symptom and code").add_argument("id", metavar="ID")
+    hint = add_part(parts, "hint", _hint, "give a hint: 1 is vague, 3 is telling")
     hint.add_argument("id", metavar="ID")
     hint.add_argument("number", metavar="N", type=int, nargs="?", choices=(1, 2, 3), default=1)
-    running = _part(parts, "run", _run, "run a case under the guard")
+    running = add_part(parts, "run", _run, "run a case under the guard")
     running.add_argument("id", metavar="ID")
     how = running.add_mutually_exclusive_group()
     how.add_argument("--bare", action="store_true", help="without the guard, until it ends or hangs")
     how.add_argument("--fixed", action="store_true", help="the repaired program, and the repair")
-    _part(parts, "solve", _solve, "copy the broken program here, to repair it").add_argument("id", metavar="ID")
-    check = _part(parts, "check", _check, "check a repair, or that cases do what they state")
+    add_part(parts, "solve", _solve, "copy the broken program here, to repair it").add_argument("id", metavar="ID")
+    check = add_part(parts, "check", _check, "check a repair, or that cases do what they state")
     check.add_argument("what", metavar="FILE|ID", nargs="*", help="a repair made with `solve`, or cases (default: all)")
     check.add_argument("--carrier", choices=("mpi", "torch"), help="only cases of this carrier")
     check.add_argument("--jobs", type=int, default=2, metavar="J", help="how many cases at a time (default: 2)")
-
-
-def _part(parts: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
-    parser = parts.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _list(options: argparse.Namespace) -> int:

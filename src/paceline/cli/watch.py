@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paceline.cli.parts import FINDING
+
 if TYPE_CHECKING:
     from paceline.guard.attach import Run
-
-_FINDING_CODE = 90
 
 
 def add_to(verbs: Any) -> None:
@@ -116,7 +116,7 @@ def _tell(outcome: dict[str, Any] | None) -> int:
         _say(f"  {visible(line)}")
     if outcome["records"]:
         _say(f"  records: {visible(str(outcome['records']))}")
-    return _FINDING_CODE if text else 0
+    return FINDING if text else 0
 
 
 def _say(text: str) -> None:
