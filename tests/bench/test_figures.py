@@ -1,0 +1,41 @@
+"""Figures of a rank's lines: which steps count, and what an epoch that was broken off still says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline.bench.figures import figures_of
+
+
+def step(epoch: int, number: int, load: float) -> dict[str, Any]:
+    return {
+        "kind": "step", "phase": "train", "epoch": epoch, "step": number, "samples": 4, "bytes": 100,
+        "load": load, "compute": 1.0, "sync": 0.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "loads"),
+    [(0, 0, [9.0, 1.0, 2.0, 5.0]), (1, 0, [1.0, 2.0, 5.0]), (1, 1, [1.0, 2.0]), (3, 2, [9.0, 1.0, 2.0, 5.0])],
+)
+def test_first_and_last_steps_do_not_count_unless_none_would_be_left(start: int, end: int, loads: list[float]) -> None:
+    lines = [step(0, number, load) for number, load in enumerate([9.0, 1.0, 2.0, 5.0])]
+    told = figures_of(lines, exclude_start=start, exclude_end=end)
+    epoch = told.epochs["train", 0]
+    assert (epoch.whole.steps, epoch.whole.samples, epoch.whole.load) == (4, 16, 17.0)
+    assert (epoch.counted.steps, epoch.counted.load) == (len(loads), sum(loads))
+    assert epoch.counted.seconds == sum(loads) + 1.5 * len(loads)
+    assert told.load_quantiles == loads
+
+
+def test_an_epoch_without_its_end_has_its_steps_and_is_not_whole() -> None:
+    ended = {"kind": "epoch", "phase": "train", "epoch": 0, "seconds": 7.0, "cpu": 0.2, "asked": 10, "from_device": 3}
+    lines = [step(0, 0, 1.0), ended, step(1, 0, 2.0), {"kind": "failure", "failure": "file 3 is corrupt"}]
+    told = figures_of(lines, exclude_start=0, exclude_end=0)
+    assert [(told.epochs["train", number].is_whole, told.epochs["train", number].seconds) for number in (0, 1)] == [
+        (True, 7.0), (False, 0.0),
+    ]  # fmt: skip
+    assert told.epochs["train", 1].whole.samples == 4
+    assert told.failure == "file 3 is corrupt"
