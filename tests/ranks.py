@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,15 @@ def sleep_on(comm: Comm, rank: int) -> None:
         for _ in range(6000):  # a thread can be ended between two sleeps only
             time.sleep(0.1)
     comm.barrier()
+
+
+def sleep_on_a_segment(comm: Comm, name: str) -> None:
+    """Hold shared memory as an MPI does that has no time to remove its file."""
+    with (Path("/dev/shm") / f"{name}{comm.rank}").open("w+b") as file:
+        file.truncate(4096)
+        mapped = mmap.mmap(file.fileno(), 4096)
+    with mapped:
+        time.sleep(600)
 
 
 def die_on(comm: Comm, rank: int, number: int) -> None:

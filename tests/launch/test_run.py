@@ -119,10 +119,12 @@ def test_an_interrupted_call_ends_its_ranks(carrier: str) -> None:
 
 @pytest.mark.parametrize("carrier", PROCESSES)
 def test_ranks_end_when_their_launcher_is_killed(carrier: str, tmp_path: Path) -> None:
+    segment = f"ucx_shm_posix_of_{os.getpid()}_"
+    segments = [Path("/dev/shm") / f"{segment}{rank}" for rank in range(2)]
     script = tmp_path / "launch.py"
     script.write_text(
         "from paceline import run_ranks\nfrom tests import ranks\n"
-        f"if __name__ == '__main__':\n    run_ranks(ranks.sleep_on, 2, (0,), carrier={carrier!r})\n"
+        f"if __name__ == '__main__':\n    run_ranks(ranks.sleep_on_a_segment, 2, ({segment!r},), carrier={carrier!r})\n"
     )
     root = str(Path(__file__).parents[2])
     launcher = subprocess.Popen(
@@ -131,7 +133,7 @@ def test_ranks_end_when_their_launcher_is_killed(carrier: str, tmp_path: Path) -
         start_new_session=True,
     )
     end = time.monotonic() + 40
-    while time.monotonic() < end and len(_ranks_of(tempfile.gettempdir())) < 4:
+    while time.monotonic() < end and not all(path.exists() for path in segments):
         time.sleep(0.05)
     assert len(_ranks_of(tempfile.gettempdir())) >= 4, "two workers and two keepers"
     launcher.kill()
@@ -141,6 +143,7 @@ def test_ranks_end_when_their_launcher_is_killed(carrier: str, tmp_path: Path) -
     assert _ranks_of(tempfile.gettempdir()) == []
     while time.monotonic() < end and any(Path(tempfile.gettempdir()).iterdir()):
         time.sleep(0.05)
+    assert [path for path in segments if path.exists()] == []
 
 
 def _ranks_of(folder: str) -> list[int]:

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+_END_SECONDS = 5.0  # how long a killed process may take to be gone
+_POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,11 @@ class JobFolder:
         return self.path / "meeting"
 
     @property
+    def segments(self) -> Path:
+        """Names of an MPI's shared-memory files that were there before the job, one on a line."""
+        return self.path / "segments"
+
+    @property
     def end(self) -> Path:
         """Once it is there, ranks that wait after a failure may go."""
         return self.path / "end"
@@ -36,6 +47,29 @@ class JobFolder:
     def of_rank(self, rank: int, kind: str) -> Path:
         """Return a file of one rank: `pid`, `result`, `status`, `stacks` or `output`."""
         return self.path / f"{kind}.{rank}"
+
+    def pids(self) -> dict[int, tuple[int, int]]:
+        """Return the processes of all ranks that have said so: rank -> (worker, keeper)."""
+        found = {}
+        for path in self.path.glob("pid.*"):
+            with suppress(FileNotFoundError):  # the job is over, and its folder goes
+                worker, keeper = map(int, path.read_text().split())
+                found[int(path.suffix[1:])] = worker, keeper
+        return found
+
+
+def wait_until_gone(pids: Iterable[int]) -> None:
+    """Wait until processes that were told to end have, but not for long."""
+    pids, end = list(pids), time.monotonic() + _END_SECONDS
+    while any(_is_alive(pid) for pid in pids) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import InputError
-from paceline.launch.job import JobFolder, read_pickle, write_whole
+from paceline.launch.job import JobFolder, read_pickle, wait_until_gone, write_whole
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
 from paceline.launch.rank import STACKS_SIGNAL
@@ -28,7 +28,6 @@ _POLL_SECONDS = 0.01
 _STACKS_SECONDS = 1.0  # how long a rank may take to write its stacks
 # variables by which a rank would take itself for one of the job that this process belongs to
 _OF_ANOTHER_JOB = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_END_SECONDS = 5.0  # how long a killed process may take to be gone
 
 
 def run_processes(
@@ -47,6 +46,7 @@ def run_processes(
         )
     segments = segments_now()
     with _job_folder(function, args) as folder:
+        write_whole(folder.segments, "\n".join(sorted(segments)).encode())
         job = _Job(folder=folder, world_size=world_size)
         try:
             _start(job, carrier)
@@ -163,7 +163,7 @@ class _Job:
         """Leave no process behind."""
         with suppress(FileNotFoundError):
             write_whole(self.folder.end, b"")
-        self._learn_pids()
+        self.pids |= self.folder.pids()
         for rank, (worker, keeper) in self.pids.items():
             status = self._status(rank)
             if status is None:
@@ -174,10 +174,7 @@ class _Job:
             with suppress(ProcessLookupError):
                 os.killpg(self.begun.pid, signal.SIGKILL)
             self.begun.wait()
-        end = time.monotonic() + _END_SECONDS
-        pids = [pid for pair in self.pids.values() for pid in pair]
-        while any(_is_alive(pid) for pid in pids) and time.monotonic() < end:
-            time.sleep(_POLL_SECONDS)
+        wait_until_gone(pid for pair in self.pids.values() for pid in pair)
 
     def _running(self) -> list[int]:
         return [rank for rank in range(self.world_size) if self._status(rank) is None]
@@ -196,7 +193,7 @@ class _Job:
 
     def _stop(self, ranks: list[int], reason: _Reason) -> dict[int, _Reason]:
         """Ask ranks for their stacks and kill them."""
-        self._learn_pids()
+        self.pids |= self.folder.pids()
         asked = [rank for rank in ranks if rank in self.pids]
         for rank in asked:
             with suppress(ProcessLookupError):
@@ -209,13 +206,6 @@ class _Job:
             _kill(self.pids[rank][0])
         return dict.fromkeys(ranks, reason)
 
-    def _learn_pids(self) -> None:
-        for rank in range(self.world_size):
-            path = self.folder.of_rank(rank, "pid")
-            if path.exists():
-                worker, keeper = map(int, path.read_text().split())
-                self.pids[rank] = worker, keeper
-
     def _said(self) -> str:
         log = self.folder.path / "launcher"
         return log.read_text(errors="replace").strip()[-2000:] or "nothing"
@@ -224,13 +214,6 @@ class _Job:
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _has_text(path: Path) -> bool:

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from paceline.comm.place import find_place
-from paceline.launch.job import JobFolder, read_pickle, write_whole
+from paceline.launch.job import JobFolder, read_pickle, wait_until_gone, write_whole
 from paceline.launch.outcome import RankError
+from paceline.launch.segments import remove_left_segments
 
 FAILED = 1
 STACKS_SIGNAL = signal.SIGUSR2  # hydra uses SIGUSR1, to tell ranks that another has failed
@@ -75,6 +76,7 @@ def _split(folder: JobFolder, carrier: str, parent: int, rank: int, world_size: 
 
 def _keep(folder: JobFolder, rank: int, worker: int, parent_gone: int) -> int:
     worker_gone = os.pidfd_open(worker)
+    segments = set(folder.segments.read_text().splitlines())
     write_whole(folder.of_rank(rank, "pid"), f"{worker} {os.getpid()}".encode())
     watch = select.poll()
     watch.register(worker_gone, select.POLLIN)
@@ -82,7 +84,10 @@ def _keep(folder: JobFolder, rank: int, worker: int, parent_gone: int) -> int:
     if any(descriptor == parent_gone for descriptor, _ in watch.poll()):
         os.kill(worker, signal.SIGKILL)
         os.waitpid(worker, 0)
-        shutil.rmtree(folder.path, ignore_errors=True)  # nobody else is left to do it
+        # Nobody else is left to do it. MPI's files are free once all workers are gone; mpiexec ends the rest after us.
+        wait_until_gone(pid for pid, _ in folder.pids().values())
+        remove_left_segments(segments)
+        shutil.rmtree(folder.path, ignore_errors=True)
         return FAILED
     _, status = os.waitpid(worker, 0)
     code = os.waitstatus_to_exitcode(status)
