@@ -32,8 +32,10 @@ def loaded_until_error(comm: Comm, kind: str, balanced: bool) -> Any:
         dataset = Histories(36, bad=(bad,))
     elif kind == "changes":
         dataset = Histories(36, dtype_changes_at=19)
+    elif kind == "no samples at all":
+        dataset = Histories(0)
     elif comm.rank == 1:
-        dataset = Histories(30) if kind == "length" else dataset
+        dataset = Histories({"length": 30, "no samples": 0}.get(kind, 36))
         other: dict[str, dict[str, Any]] = {"seed": {"seed": 1}, "batch": {"batch_size": 4}, "tail": {"tail": "drop"}}
         other |= {"cost": {"cost": words_of}, "pad values": {"pad_values": {"vector": 7}}}
         settings |= other.get(kind, {})
@@ -64,6 +66,12 @@ FAILURES: dict[str, tuple[int, str, str]] = {
     "corrupt second": (1, "LoadError", "rank 1 could not load sample 10 at step 1 of epoch 0: OSError: file 10.npz is"),
     "corrupt later": (2, "LoadError", "rank 1 could not load sample 19 at step 2 of epoch 0: OSError: file 19.npz is"),
     "length": (0, "DisagreementError", "samples: 36 on ranks 0, 2; 30 on rank 1"),
+    "no samples": (0, "DisagreementError", "samples: 36 on ranks 0, 2; 0 on rank 1"),
+    "no samples at all": (
+        0,
+        "LoadError",
+        "rank 0 could not load sample 0 at step 0 of epoch 0: InputError: the dataset",
+    ),
     "batch": (0, "DisagreementError", "batch_size: 3 on ranks 0, 2; 4 on rank 1"),
     "tail": (0, "DisagreementError", "tail: pad on ranks 0, 2; drop on rank 1"),
     "seed": (0, "DisagreementError", "seed: 0 on ranks 0, 2; 1 on rank 1"),

@@ -116,8 +116,11 @@ class Loader(Closing):
     ) -> None:
         self.comm = comm if comm is not None else connect()
         self.dataset = _indexed(dataset)
+        self._is_empty = self.comm.world_size > 1 and plan is None and len(self.dataset) == 0
+        if self._is_empty:  # raised here it would leave the others waiting: they hear of it at the first step
+            dataset, costs = _NoSamples(), None
         self.num_workers = whole_number("num_workers", num_workers, least=0)
-        self.sampler = self._sampler_of(plan, batch_size, tail, shuffle, seed, costs)
+        self.sampler = self._sampler_of(dataset, plan, batch_size, tail, shuffle, seed, costs)
         self._cost, self._check = cost, choice(Check, "check", check)
         self._on_error: OnError = choice(OnError, "on_error", on_error)
         self._grace = grace
@@ -160,7 +163,14 @@ class Loader(Closing):
         )
 
     def _sampler_of(
-        self, plan: EpochPlan | None, batch_size: int | None, tail: TailLike, shuffle: bool, seed: int, costs: Any
+        self,
+        dataset: Sized,
+        plan: EpochPlan | None,
+        batch_size: int | None,
+        tail: TailLike,
+        shuffle: bool,
+        seed: int,
+        costs: Any,
     ) -> PlanSampler:
         rank, world_size = self.comm.rank, self.comm.world_size
         if plan is not None:
@@ -168,13 +178,13 @@ class Loader(Closing):
                 raise InputError("a plan has its batch_size and its costs already: give those, or the plan")
             if plan.world_size != world_size:
                 raise InputError(f"the plan is for {plan.world_size} ranks, but there are {world_size}")
-            if plan.num_ids > len(self.dataset):
-                raise InputError(f"the plan is of {plan.num_ids} samples, but the dataset has {len(self.dataset)}")
+            if plan.num_ids > len(dataset):
+                raise InputError(f"the plan is of {plan.num_ids} samples, but the dataset has {len(dataset)}")
             return PlanSampler.of(plan, rank=rank)
         if batch_size is None:
             raise InputError("batch_size is missing: give the rows of one rank's batch")
         return PlanSampler(
-            self.dataset,
+            dataset,
             batch_size=batch_size,
             num_replicas=world_size,
             rank=rank,
@@ -285,7 +295,7 @@ class Loader(Closing):
     def _facts(self, plan: EpochPlan | None, epoch: int, num_steps: int) -> dict[str, str]:
         whole = self.sampler.plan
         return {
-            "samples": f"{whole.num_samples}",
+            "samples": "0" if self._is_empty else f"{whole.num_samples}",
             "batch_size": f"{whole.row_width}",
             "tail": f"{whole.tail}",
             "shuffle": f"{whole.shuffle}",
@@ -359,6 +369,16 @@ class _Asks:
 
     def __len__(self) -> int:
         return len(self._sampler)
+
+
+class _NoSamples:
+    """In the place of a dataset without samples, so that this rank meets the others before it fails."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, sample: int) -> Any:
+        raise InputError("the dataset is empty: its length is 0")
 
 
 def _as_it_is(loaded: Any) -> Any:
