@@ -18,13 +18,13 @@ from paceline.guard.diagnose import find_certain, find_first_failure, find_stuck
 from paceline.guard.events import Snapshot
 from paceline.guard.finding import Finding
 from paceline.guard.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
-from paceline.guard.processes import activity, processor_seconds
+from paceline.guard.patience import Patience
+from paceline.guard.processes import activity, processor_seconds, starved_seconds
 from paceline.guard.progress import stuck_ranks
 from paceline.guard.worlds import Rings, World
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
-_GATHER_SECONDS = 0.5  # how long to wait for ranks that are on their way, to see who is in the minority
 _SWEEP_SECONDS = 0.1
 _CPU_SECONDS = 0.002  # what a rank must have had of the processor in that time, unless it sleeps
 
@@ -44,7 +44,7 @@ class _Memory:
     cpu_then: dict[int, float] = field(default_factory=dict)
     ended: frozenset[int] = frozenset()
     swept_at: float = 0.0
-    held_since: float | None = None  # when a finding was first made that is held back for a moment
+    patience: Patience = field(default_factory=Patience)  # with a finding that is held back for a moment
 
 
 class Judge:
@@ -92,7 +92,7 @@ class Judge:
         stopped = [rank for rank, mark in marks.items() if mark[STOPPED]]
         ended = frozenset(rank for rank, mark in marks.items() if mark[-1])
         finding = None
-        if stopped or memory.held_since is not None or (ended != memory.ended and changed):
+        if stopped or memory.patience.held_since is not None or (ended != memory.ended and changed):
             finding = self._certain(world)
             if finding is None:
                 for rank in stopped:
@@ -100,10 +100,10 @@ class Judge:
         elif changed:
             finding = self._swept(world, memory) or self._gone(world, marks)
         memory.ended = ended
-        if finding is not None and self._others_are_coming(memory, finding):
+        if finding is not None and memory.patience.holds_back(finding, lambda rank: _starved(world, rank)):
             return None
         if finding is None:
-            memory.held_since = None
+            memory.patience.forget()
             if still and marks != memory.judged:
                 finding = self._stuck(world, memory, marks)
         return finding
@@ -112,24 +112,6 @@ class Judge:
         snapshot = world.snapshot(history=_LONG_HISTORY)
         finding = find_certain(snapshot, self.source_of)
         return self._timed(snapshot, finding) if finding is not None else None
-
-    def _others_are_coming(self, memory: _Memory, finding: Finding) -> bool:
-        """Give ranks that are on their way a moment: who is the odd one out may only then be clear."""
-        memory.held_since = memory.held_since or time.monotonic()
-        if time.monotonic() - memory.held_since > _GATHER_SECONDS:
-            return False
-        if finding.kind != "mismatch":
-            return any(group.state == "running" and group.call is None for group in finding.groups)
-        last = max((group.sequence or 0 for group in finding.groups), default=0)
-        if any(group.sequence is not None and group.sequence < last for group in finding.groups):
-            return True  # in a call before that, which all have entered: it leaves in a moment
-        odd = set(finding.ranks)
-        where = {group.communicator for group in finding.groups if odd & set(group.ranks)}
-        there = sum(len(group.ranks) for group in finding.groups if group.communicator in where)
-        # the others run, or are in a call on another communicator, such as that in which ranks meet
-        elsewhere = [group for group in finding.groups if group.communicator not in where]
-        coming = sum(len(group.ranks) for group in elsewhere if group.state in ("running", "blocked"))
-        return coming > 0 and there - len(odd) <= len(odd) + coming
 
     def _swept(self, world: World, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""
@@ -223,6 +205,10 @@ class Judge:
 def _waits(mark: tuple[int, ...]) -> bool:
     """Say whether some thread of a rank is inside a call."""
     return any(mark[THREADS_AT : THREADS_AT + MAX_THREADS * THREAD_WORDS : THREAD_WORDS])
+
+
+def _starved(world: World, rank: int) -> float:
+    return starved_seconds(world.ranks[rank].process.pid) if rank in world.ranks else 0.0
 
 
 def _cpu(world: World, rank: int) -> float:

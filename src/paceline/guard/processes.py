@@ -122,11 +122,21 @@ def activity(pid: int) -> Activity | None:
 
 def processor_seconds(pid: int) -> float:
     """Return how long the threads of a process have had a processor; finer than the clock ticks of /proc/PID/stat."""
+    return _of_threads(pid, 0)
+
+
+def starved_seconds(pid: int) -> float:
+    """Return how long the threads of a process have been ready to run while others had the processors."""
+    return _of_threads(pid, 1)
+
+
+def _of_threads(pid: int, column: int) -> float:
+    """Return the sum of a column of the scheduler's figures; 0 for a process that has gone."""
     total = 0
     with suppress(OSError):
         for task in os.scandir(f"/proc/{pid}/task"):
             with suppress(OSError, ValueError, IndexError):
-                total += int(Path(task.path, "schedstat").read_text().split()[0])
+                total += int(Path(task.path, "schedstat").read_text().split()[column])
     return total / 1e9
 
 

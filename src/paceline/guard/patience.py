@@ -1,0 +1,70 @@
+"""Holds a finding back for a moment, for ranks that are on their way: who is the odd one out may only then be clear.
+
+The moment is one in which those ranks could move. Time in which one wanted a processor and had none, because the
+machine is busy with other work, does not count, up to a limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paceline.guard.finding import Finding
+
+GATHER_SECONDS = 0.5
+MOST_SECONDS = 2.0  # however busy the machine is
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long a finding has been held back.
+
+    Attributes:
+        held_since: When it was first made; None while there is none.
+    """
+
+    held_since: float | None = None
+    _starved_then: dict[int, float] = field(default_factory=dict)
+
+    def holds_back(self, finding: Finding, starved: Callable[[int], float]) -> bool:
+        """Say whether to wait for ranks that are coming.
+
+        Args:
+            finding: What would be said now.
+            starved: Tells for how many seconds in all a rank has wanted a processor and had none.
+        """
+        now = time.monotonic()
+        if self.held_since is None:
+            self.held_since = now
+        held = now - self.held_since
+        coming = coming_ranks(finding) if held <= MOST_SECONDS else set()
+        for rank in coming - self._starved_then.keys():
+            self._starved_then[rank] = starved(rank)
+        if held <= GATHER_SECONDS:
+            return bool(coming)
+        lost = max((starved(rank) - self._starved_then[rank] for rank in coming), default=0.0)
+        return held - lost <= GATHER_SECONDS
+
+    def forget(self) -> None:
+        """There is no finding any more."""
+        self.held_since = None
+        self._starved_then.clear()
+
+
+def coming_ranks(finding: Finding) -> set[int]:
+    """Return the ranks that may still show who is the odd one out."""
+    groups = finding.groups
+    if finding.kind != "mismatch":
+        return {rank for group in groups if group.state == "running" and group.call is None for rank in group.ranks}
+    last = max((group.sequence or 0 for group in groups), default=0)
+    before = {rank for group in groups if group.sequence is not None and group.sequence < last for rank in group.ranks}
+    if before:
+        return before  # in a call before that, which all have entered: they leave it in a moment
+    odd = set(finding.ranks)
+    where = {group.communicator for group in groups if odd & set(group.ranks)}
+    there = sum(len(group.ranks) for group in groups if group.communicator in where)
+    # the others run, or are in a call on another communicator, such as that in which ranks meet
+    elsewhere = [group for group in groups if group.communicator not in where]
+    coming = {rank for group in elsewhere if group.state in ("running", "blocked") for rank in group.ranks}
+    return coming if there - len(odd) <= len(odd) + len(coming) else set()
