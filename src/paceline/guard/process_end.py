@@ -52,6 +52,7 @@ def watch_process() -> None:
 def _on_end() -> None:
     if SESSION.recorder is not None:
         SESSION.recorder.end(layout.EXITS)
+    SESSION.answer_no_more()
 
 
 def _describe(error: BaseException) -> dict[str, Any]:

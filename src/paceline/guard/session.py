@@ -66,12 +66,21 @@ class Session:
         if self.folder is None or self.recorder is None:
             return
         self._stacks = (self.folder / f"stack.{os.getpid()}").open("w")
+        is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
+        if is_main:
+            # what is there again when Python has taken its handlers away
+            signal.signal(STACK_IN_C_SIGNAL, signal.SIG_IGN)
         faulthandler.register(STACK_IN_C_SIGNAL, file=self._stacks, all_threads=False)
-        if threading.current_thread() is threading.main_thread():  # only it may set handlers
+        if is_main:
             signal.signal(STACK_SIGNAL, self.write_stack)
             signal.siginterrupt(STACK_SIGNAL, False)
         else:
             faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=False)
+
+    def answer_no_more(self) -> None:
+        """Python ends now and will take its handlers away: a question that comes afterwards would kill the process."""
+        if self._stacks is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(STACK_SIGNAL, signal.SIG_IGN)
 
     def write_stack(self, number: int, frame: FrameType | None) -> None:
         """Answer where the main thread is."""

@@ -33,6 +33,7 @@ def main(arguments: Sequence[str]) -> None:
         os.dup2(file, number)
         os.close(file)
     stack = open(f"{folder}/{rank}.stack", "w")  # noqa: SIM115  faulthandler writes to it until the end
+    signal.signal(STACK_IN_C_SIGNAL, signal.SIG_IGN)  # what is left when Python has ended
     faulthandler.register(STACK_IN_C_SIGNAL, file=stack, all_threads=False)
     signal.signal(STACK_SIGNAL, lambda *_: faulthandler.dump_traceback(stack, all_threads=False))
     signal.siginterrupt(STACK_SIGNAL, False)
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         runpy.run_path(script, run_name="__main__")
     finally:
+        signal.signal(STACK_SIGNAL, signal.SIG_IGN)  # a question that comes when Python ends would kill the rank
         _write(f"{folder}/{rank}.over", "")
 
 

@@ -105,6 +105,7 @@ def _work(folder: JobFolder, carrier: str, rank: int, world_size: int) -> int:
     os.dup2(output, 1)
     os.dup2(output, 2)
     stacks = folder.of_rank(rank, "stacks").open("w")
+    signal.signal(STACKS_SIGNAL, signal.SIG_IGN)  # what is left when Python has ended: it would kill the rank otherwise
     faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
     code = FAILED
     try:
