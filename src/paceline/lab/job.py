@@ -30,6 +30,7 @@ from paceline.launch.segments import remove_left_segments, segments_now
 QUIET_SECONDS = 3.0  # without any progress, and more on a slow machine: a bare job hangs
 GUARDED_QUIET_SECONDS = 20.0  # the guard should have spoken long before
 DEADLINE_SECONDS = 90.0
+_BARE_NICENESS = 10  # ranks of MPI that hang poll, and would take the processors from the case beside them
 _LOOK_SECONDS = 0.05
 _ASK_SECONDS = 0.3
 _HEAD = "(most recent call first):"  # of each stack
@@ -109,7 +110,7 @@ def run_bare(
         folder = Path(name)
         program = _as_of_user(program, folder)
         command = [*_ranks(case, folder, program), *arguments]
-        return _run(case, command, folder, program, variables or {}, QUIET_SECONDS)
+        return _run(case, command, folder, program, variables or {}, QUIET_SECONDS, niceness=_BARE_NICENESS)
 
 
 def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> Ended:
@@ -144,7 +145,13 @@ def _ranks(case: Case, folder: Path, program: Path) -> list[str]:
 
 
 def _run(
-    case: Case, command: Sequence[str], folder: Path, program: Path, variables: Mapping[str, str], quiet: float
+    case: Case,
+    command: Sequence[str],
+    folder: Path,
+    program: Path,
+    variables: Mapping[str, str],
+    quiet: float,
+    niceness: int = 0,
 ) -> Ended:
     work = folder / "work"
     work.mkdir()
@@ -157,6 +164,8 @@ def _run(
             list(command), cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
         )
         try:
+            if niceness:
+                os.setpriority(os.PRIO_PROCESS, process.pid, niceness)  # before it starts ranks: they take it over
             waited = _wait(process, _Progress(folder, case.num_ranks), quiet)
             seconds = time.monotonic() - begun
             ranks = tuple(_seen(folder, rank, program) for rank in range(case.num_ranks))
