@@ -110,7 +110,8 @@ def run_bare(
         folder = Path(name)
         program = _as_of_user(program, folder)
         command = [*_ranks(case, folder, program), *arguments]
-        return _run(case, command, folder, program, variables or {}, QUIET_SECONDS, niceness=_BARE_NICENESS)
+        niceness = _BARE_NICENESS if case.carrier == "mpi" else 0
+        return _run(case, command, folder, program, variables or {}, QUIET_SECONDS, niceness)
 
 
 def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> Ended:
