@@ -33,7 +33,7 @@ pytest: $(INSTALLED)
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
-	$(BIN)/pytest $(THREE) -m programs
+	$(BIN)/pytest $(TWO) -m programs
 
 # The input-pipeline benchmark on real ranks, with a local S3 server, and when something breaks.
 test-bench: $(INSTALLED)

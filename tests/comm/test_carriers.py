@@ -101,4 +101,5 @@ def test_ranks_are_their_own_job_also_within_another(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("WORLD_SIZE", "1")
     for carrier in ("torch", "mpi"):
         outcomes = run_ranks(ranks.say_rank, 2, (10,), carrier=carrier)
+        assert [outcome.error for outcome in outcomes] == [None, None]
         assert [outcome.value for outcome in outcomes] == [(0, 2, carrier), (10, 2, carrier)]
