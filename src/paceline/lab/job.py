@@ -24,6 +24,7 @@ from typing import Any
 from paceline.guard.processes import activity, end_all
 from paceline.lab.case import CASES, Case
 from paceline.lab.rank import STACK_IN_C_SIGNAL, STACK_SIGNAL
+from paceline.launch.job import wait_until_gone
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.segments import remove_left_segments, segments_now
 
@@ -196,11 +197,14 @@ def _start_seconds(folder: Path, begun: float) -> float:
 
 def _end_left_ranks(folder: Path) -> None:
     """End ranks that have outlived their launcher; a number that is another process's by now is left alone."""
+    ours = []
     for path in folder.glob("*.pid"):
         pid = int(path.read_text())
         with suppress(FileNotFoundError, ProcessLookupError):
             if str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
+                ours.append(pid)
+    wait_until_gone(ours)  # while one goes, it still holds the shared memory that is to be removed
 
 
 def _wait(process: subprocess.Popen[bytes], progress: _Progress, quiet: float) -> float:
