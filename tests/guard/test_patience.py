@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -68,6 +69,15 @@ def test_time_without_a_processor_does_not_count_up_to_a_limit(clock: Clock) -> 
     assert held.holds_back(TWO_OF_THREE, starved.__getitem__)
     clock.now = began + MOST_SECONDS + 0.01
     assert not held.holds_back(TWO_OF_THREE, starved.__getitem__)
+
+
+def test_who_has_gone_is_clear_without_the_others(clock: Clock) -> None:
+    gone = replace(TWO_OF_THREE, kind="peer-gone", ranks=(1,))
+    held = Patience()
+    starved = {0: 7.0}
+    assert held.holds_back(gone, starved.__getitem__)
+    clock.now, starved[0] = clock.now + 1.0, 8.0
+    assert not held.holds_back(gone, starved.__getitem__)
 
 
 def test_the_next_finding_is_held_back_anew(clock: Clock) -> None:

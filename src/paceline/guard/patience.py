@@ -1,7 +1,7 @@
 """Holds a finding back for a moment, for ranks that are on their way: who is the odd one out may only then be clear.
 
-The moment is one in which those ranks could move. Time in which one wanted a processor and had none, because the
-machine is busy with other work, does not count, up to a limit.
+Where calls differ, the moment is one in which those ranks could move. Time in which one wanted a processor and had
+none, because the machine is busy with other work, does not count, up to a limit.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Patience:
         coming = coming_ranks(finding) if held <= MOST_SECONDS else set()
         for rank in coming - self._starved_then.keys():
             self._starved_then[rank] = starved(rank)
-        if held <= GATHER_SECONDS:
-            return bool(coming)
+        if held <= GATHER_SECONDS or finding.kind != "mismatch":
+            return bool(coming) and held <= GATHER_SECONDS
         lost = max((starved(rank) - self._starved_then[rank] for rank in coming), default=0.0)
         return held - lost <= GATHER_SECONDS
 
