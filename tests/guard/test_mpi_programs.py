@@ -174,6 +174,7 @@ class Ended:
     exit_code: int
     out: str
     err: str
+    left: list[str]  # folders of Open MPI's launcher
 
 
 class _Running:
@@ -198,8 +199,9 @@ class _Running:
         except subprocess.TimeoutExpired:
             self._kill()
             pytest.fail(f"did not end in {_DEADLINE_SECONDS:.0f} s: {self._err.read_text(errors='replace')}")
+        left = [path.name for path in Path(self._session.name).glob("ompi.*")]
         self._session.cleanup()
-        return Ended(exit_code=code, out=_text(self._out), err=_text(self._err))
+        return Ended(exit_code=code, out=_text(self._out), err=_text(self._err), left=left)
 
     def _kill(self) -> None:
         process = psutil.Process(self._process.pid)
@@ -261,6 +263,7 @@ def test_a_broken_program_ends_with_a_finding_that_names_ranks_and_line(case: Br
     begun = time.monotonic()
     ended = _Running(_watched(program, case.world_size, told), tmp_path / "watched").wait()
     assert ended.exit_code == 90, ended.err
+    assert ended.left == []
     outcome = json.loads(told.read_text())
     assert (outcome["version"], outcome["outcome"], outcome["exit_code"]) == (1, "finding", 90)
     finding = outcome["finding"]

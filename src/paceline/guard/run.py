@@ -30,6 +30,7 @@ from paceline.guard.stragglers import Notice, Stragglers
 from paceline.guard.worlds import SharedMemory, World
 from paceline.launch.local import SAVE_SECONDS
 from paceline.launch.segments import remove_left_segments, segments_now
+from paceline.launch.sessions import remove_left_sessions, sessions_now
 from paceline.launch.terminal import is_foreground
 
 FINDING_CODE = 90
@@ -69,7 +70,7 @@ class Result:
 def run_watched(command: Sequence[str], options: Options) -> Result:
     """Run a command to its end, or to a finding."""
     remove_stale_folders()
-    segments = segments_now()
+    segments, sessions = segments_now(), sessions_now()
     with run_folder() as folder, _Signals() as signals:
         options.on_begin(folder)
         _prctl(_PR_SET_CHILD_SUBREAPER)
@@ -98,6 +99,7 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
             _end(process, rings)
             rings.close()
             remove_left_segments(segments)
+            remove_left_sessions(sessions)
 
 
 def _watch(

@@ -61,11 +61,12 @@ class JobFolder:
 def wait_until_gone(pids: Iterable[int]) -> None:
     """Wait until processes that were told to end have, but not for long."""
     pids, end = list(pids), time.monotonic() + _END_SECONDS
-    while any(_is_alive(pid) for pid in pids) and time.monotonic() < end:
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Say whether a process is there and has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
