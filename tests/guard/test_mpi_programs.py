@@ -102,6 +102,7 @@ _BROKEN = [
     # messages that do not fit
     Broken("wrong_tag", 2, "message", "tag", ((0, 1), (0,)), "wrong-tag"),
     Broken("wrong_source", 3, "message", "source", ((0, 1), (0,)), "wrong-source"),
+    Broken("wrong_source_told_later", 3, "message", "source", ((1, 2), (2,)), "wrong-source"),
     Broken("persistent_tags_differ", 4, "message", "tag", ((0, 1), (0,), (1,)), "wrong-tag"),
     Broken("message_of_another_dtype", 2, "message", "dtype", ((0, 1),), "dtype"),
     Broken("truncated_receive", 2, "message", "count", ((0, 1),), "truncated"),

@@ -49,43 +49,53 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_a_rank_that_can_run_has_half_a_second(clock: Clock) -> None:
     held = Patience()
-    assert held.holds_back(TWO_OF_THREE, lambda rank: 7.0)
+    assert held.holds_back(TWO_OF_THREE, {0}, lambda rank: 7.0)
     clock.now += GATHER_SECONDS
-    assert held.holds_back(TWO_OF_THREE, lambda rank: 7.0)
+    assert held.holds_back(TWO_OF_THREE, {0}, lambda rank: 7.0)
     clock.now += 0.01
-    assert not held.holds_back(TWO_OF_THREE, lambda rank: 7.0)
+    assert not held.holds_back(TWO_OF_THREE, {0}, lambda rank: 7.0)
 
 
 def test_time_without_a_processor_does_not_count_up_to_a_limit(clock: Clock) -> None:
     held = Patience()
     began = clock.now
     starved = {0: 7.0, 1: 0.0, 2: 0.0}
-    assert held.holds_back(TWO_OF_THREE, starved.__getitem__)
+    assert held.holds_back(TWO_OF_THREE, {0}, starved.__getitem__)
     clock.now, starved[0] = began + 1.0, 7.6
-    assert held.holds_back(TWO_OF_THREE, starved.__getitem__)
+    assert held.holds_back(TWO_OF_THREE, {0}, starved.__getitem__)
     clock.now = began + 1.2
-    assert not held.holds_back(TWO_OF_THREE, starved.__getitem__), "it has had 0.6 s by now"
+    assert not held.holds_back(TWO_OF_THREE, {0}, starved.__getitem__), "it has had 0.6 s by now"
     clock.now, starved[0] = began + MOST_SECONDS, 9.0
-    assert held.holds_back(TWO_OF_THREE, starved.__getitem__)
+    assert held.holds_back(TWO_OF_THREE, {0}, starved.__getitem__)
     clock.now = began + MOST_SECONDS + 0.01
-    assert not held.holds_back(TWO_OF_THREE, starved.__getitem__)
+    assert not held.holds_back(TWO_OF_THREE, {0}, starved.__getitem__)
 
 
 def test_who_has_gone_is_clear_without_the_others(clock: Clock) -> None:
     gone = replace(TWO_OF_THREE, kind="peer-gone", ranks=(1,))
     held = Patience()
     starved = {0: 7.0}
-    assert held.holds_back(gone, starved.__getitem__)
+    assert held.holds_back(gone, {0}, starved.__getitem__)
     clock.now, starved[0] = clock.now + 1.0, 8.0
-    assert not held.holds_back(gone, starved.__getitem__)
+    assert not held.holds_back(gone, {0}, starved.__getitem__)
+
+
+def test_ranks_that_wait_for_ever_may_be_explained_by_one_that_is_starved(clock: Clock) -> None:
+    deadlock = replace(TWO_OF_THREE, kind="deadlock")
+    held = Patience()
+    starved = {0: 7.0}
+    assert held.holds_back(deadlock, {0}, starved.__getitem__)
+    clock.now, starved[0] = clock.now + 1.0, 7.9
+    assert held.holds_back(deadlock, {0}, starved.__getitem__)
+    assert not held.holds_back(deadlock, set(), starved.__getitem__), "nobody is left who could tell more"
 
 
 def test_the_next_finding_is_held_back_anew(clock: Clock) -> None:
     held = Patience()
-    assert held.holds_back(TWO_OF_THREE, lambda rank: 0.0)
+    assert held.holds_back(TWO_OF_THREE, {0}, lambda rank: 0.0)
     held.forget()
     clock.now += 10
-    assert held.holds_back(TWO_OF_THREE, lambda rank: 0.0)
+    assert held.holds_back(TWO_OF_THREE, {0}, lambda rank: 0.0)
 
 
 def test_ranks_come_that_can_still_change_who_is_named() -> None:

@@ -18,7 +18,7 @@ from paceline.guard.diagnose import find_certain, find_first_failure, find_stuck
 from paceline.guard.events import Snapshot
 from paceline.guard.finding import Finding
 from paceline.guard.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
-from paceline.guard.patience import Patience
+from paceline.guard.patience import Patience, coming_ranks
 from paceline.guard.processes import activity, processor_seconds, starved_seconds
 from paceline.guard.progress import stuck_ranks
 from paceline.guard.worlds import Rings, World
@@ -45,6 +45,7 @@ class _Memory:
     ended: frozenset[int] = frozenset()
     swept_at: float = 0.0
     patience: Patience = field(default_factory=Patience)  # with a finding that is held back for a moment
+    stuck_patience: Patience = field(default_factory=Patience)  # with one about ranks that can never move
 
 
 class Judge:
@@ -100,12 +101,14 @@ class Judge:
         elif changed:
             finding = self._swept(world, memory) or self._gone(world, marks)
         memory.ended = ended
-        if finding is not None and memory.patience.holds_back(finding, lambda rank: _starved(world, rank)):
-            return None
-        if finding is None:
-            memory.patience.forget()
-            if still and marks != memory.judged:
-                finding = self._stuck(world, memory, marks)
+        if finding is not None:
+            held = memory.patience.holds_back(finding, coming_ranks(finding), lambda rank: _starved(world, rank))
+            return None if held else finding
+        memory.patience.forget()
+        if still and marks != memory.judged:
+            finding = self._stuck(world, memory, marks)
+            if not memory.stuck and not memory.staying:
+                memory.stuck_patience.forget()
         return finding
 
     def _certain(self, world: World) -> Finding | None:
@@ -139,7 +142,7 @@ class Judge:
         stuck = stuck_ranks(snapshot, cautious=True)
         held = {rank: marks[rank] for rank in stuck}
         if stuck and held == memory.stuck:
-            return self._stuck_finding(world, held, cautious=True)
+            return self._stuck_finding(world, memory, held, cautious=True)
         memory.stuck = held
         if stuck:
             return None
@@ -149,7 +152,7 @@ class Judge:
             memory.staying, memory.staying_since = staying, now
             memory.cpu_then = {rank: _cpu(world, rank) for rank in staying}
         elif staying and now - memory.staying_since >= _STAY_SECONDS and self._had_processor(world, memory):
-            return self._stuck_finding(world, staying, cautious=False)
+            return self._stuck_finding(world, memory, staying, cautious=False)
         if not staying and not moving:
             memory.judged = marks
         return None
@@ -176,7 +179,7 @@ class Judge:
                 return False
         return True
 
-    def _stuck_finding(self, world: World, held: _Marks, *, cautious: bool) -> Finding | None:
+    def _stuck_finding(self, world: World, memory: _Memory, held: _Marks, *, cautious: bool) -> Finding | None:
         """Make the finding from a snapshot with the past, if nothing has moved after all."""
         marks = world.marks()
         snapshot, _ = self._still_snapshot(world, marks, history=_LONG_HISTORY)
@@ -185,7 +188,13 @@ class Judge:
         if stuck_ranks(snapshot, cautious=cautious) != held.keys():
             return None
         finding = find_stuck(snapshot, cautious=cautious, sources=self.source_of)
-        return self._timed(snapshot, finding) if finding is not None else None
+        if finding is None:
+            return None
+        if finding.kind == "deadlock":
+            alive = {rank for rank, state in enumerate(snapshot.ranks) if state is None or state.end is None}
+            if memory.stuck_patience.holds_back(finding, alive - held.keys(), lambda rank: _starved(world, rank)):
+                return None
+        return self._timed(snapshot, finding)
 
     def _timed(self, snapshot: Snapshot, finding: Finding) -> Finding:
         """Add how long after the last event that made it certain the finding comes."""

@@ -1,19 +1,21 @@
-"""Holds a finding back for a moment, for ranks that are on their way: who is the odd one out may only then be clear.
+"""Holds a finding back for a moment, for ranks that are on their way: what is wrong may only then be clear.
 
-Where calls differ, the moment is one in which those ranks could move. Time in which one wanted a processor and had
-none, because the machine is busy with other work, does not count, up to a limit.
+They may show who is the odd one out where calls differ, and send the message that tells why others wait for ever.
+There the moment is one in which those ranks could move: time in which one wanted a processor and had none, because
+the machine is busy with other work, does not count, up to a limit.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from paceline.guard.finding import Finding
 
 GATHER_SECONDS = 0.5
 MOST_SECONDS = 2.0  # however busy the machine is
+_TOLD_BY_OTHERS = ("mismatch", "deadlock")  # findings that other ranks may turn into a better one
 
 
 @dataclass(slots=True)
@@ -27,24 +29,26 @@ class Patience:
     held_since: float | None = None
     _starved_then: dict[int, float] = field(default_factory=dict)
 
-    def holds_back(self, finding: Finding, starved: Callable[[int], float]) -> bool:
+    def holds_back(self, finding: Finding, coming: Set[int], starved: Callable[[int], float]) -> bool:
         """Say whether to wait for ranks that are coming.
 
         Args:
             finding: What would be said now.
+            coming: The ranks that may still tell more.
             starved: Tells for how many seconds in all a rank has wanted a processor and had none.
         """
         now = time.monotonic()
         if self.held_since is None:
             self.held_since = now
         held = now - self.held_since
-        coming = coming_ranks(finding) if held <= MOST_SECONDS else set()
+        if held > MOST_SECONDS:
+            return False
         for rank in coming - self._starved_then.keys():
             self._starved_then[rank] = starved(rank)
-        if held <= GATHER_SECONDS or finding.kind != "mismatch":
-            return bool(coming) and held <= GATHER_SECONDS
-        lost = max((starved(rank) - self._starved_then[rank] for rank in coming), default=0.0)
-        return held - lost <= GATHER_SECONDS
+        lost = 0.0
+        if held > GATHER_SECONDS and finding.kind in _TOLD_BY_OTHERS:
+            lost = max((starved(rank) - self._starved_then[rank] for rank in coming), default=0.0)
+        return bool(coming) and held - lost <= GATHER_SECONDS
 
     def forget(self) -> None:
         """There is no finding any more."""
