@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from paceline.launch.job import is_alive
+
 _INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
 _INFO_EXIT = 1 << 3
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11  # Linux 6.15 and later tell a watcher the exit code
@@ -162,7 +164,7 @@ def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
     deadline = time.monotonic() + _END_SECONDS
     also = list(also)
     while time.monotonic() < deadline:
-        living = [pid for pid in children_of(roots) if _lives(pid)]
+        living = [pid for pid in children_of(roots) if is_alive(pid)]
         for pid in living:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -174,11 +176,6 @@ def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
         if not living and all(process.has_ended() for process in also):
             return
         time.sleep(0.005)
-
-
-def _lives(pid: int) -> bool:
-    found = activity(pid)
-    return found is not None and found.state not in "ZX"
 
 
 def out_of_memory_kills() -> int:

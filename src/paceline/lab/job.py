@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from paceline.guard.processes import activity, end_all
+from paceline.guard.processes import end_all
 from paceline.lab.case import CASES, Case
 from paceline.lab.rank import STACK_IN_C_SIGNAL, STACK_SIGNAL
-from paceline.launch.job import wait_until_gone
+from paceline.launch.job import is_alive, wait_until_gone
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.segments import remove_left_segments, segments_now
 
@@ -249,7 +249,7 @@ class _Progress:
         self._asked = time.monotonic()
         for rank in range(self._num_ranks):
             pid = _text(self._folder / f"{rank}.pid")
-            if pid and self._has(rank, "ready") and not self._has(rank, "over") and _lives(int(pid)):
+            if pid and self._has(rank, "ready") and not self._has(rank, "over") and is_alive(int(pid)):
                 written = _text(self._folder / f"{rank}.stack")
                 if self._written.get(rank) == written:
                     self._in_c.add(rank)
@@ -267,10 +267,10 @@ class _Progress:
         pid, stack = _text(self._folder / f"{rank}.pid"), _last_stack(self._folder, rank)
         is_ready, is_over = self._has(rank, "ready"), self._has(rank, "over")
         is_at_work = is_over or (is_ready and stack and "importlib" not in stack)
-        if not pid or (_lives(int(pid)) and not is_at_work):
+        if not pid or (is_alive(int(pid)) and not is_at_work):
             return None
         sizes = [len(_text(self._folder / f"{rank}.{ending}")) for ending in ("out", "err")]
-        return sizes, is_over, stack, _lives(int(pid))
+        return sizes, is_over, stack, is_alive(int(pid))
 
 
 def _seen(folder: Path, rank: int, program: Path) -> RankSeen:
@@ -280,7 +280,7 @@ def _seen(folder: Path, rank: int, program: Path) -> RankSeen:
     return RankSeen(
         out=_text(folder / f"{rank}.out"),
         err=_text(folder / f"{rank}.err"),
-        lives=bool(pid) and _lives(int(pid)),
+        lives=bool(pid) and is_alive(int(pid)),
         site=f"{program.name}:{lines[0]}" if lines and not is_over else None,
     )
 
@@ -295,11 +295,6 @@ def _last_stack(folder: Path, rank: int) -> str:
     """Return the last stack that was surely written whole, innermost frame first: the last but one."""
     stacks = _text(folder / f"{rank}.stack").split(_HEAD)
     return stacks[-2] if len(stacks) > 2 else ""
-
-
-def _lives(pid: int) -> bool:
-    found = activity(pid)
-    return found is not None and found.state not in "ZX"
 
 
 def _text(path: Path) -> str:

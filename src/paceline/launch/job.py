@@ -68,7 +68,7 @@ def wait_until_gone(pids: Iterable[int]) -> None:
 def is_alive(pid: int) -> bool:
     """Say whether a process is there and has not ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
