@@ -190,6 +190,14 @@ def test_the_later_of_two_sees_the_earlier(tmp_path: Path, num_members: int) -> 
     assert differing_positions(tmp_path, "w.0") == [("c", 1)]
 
 
+def test_a_board_that_is_removed_while_boards_are_read_is_left_out(tmp_path: Path) -> None:
+    members = boards(tmp_path, 2)
+    members[0].meet(1, pack_call(BARRIER, -1, 0), pack_size(0, -1))
+    members[1].meet(1, pack_call(ALLREDUCE, -1, 1), pack_size(13, 8))
+    (tmp_path / "board.w.0.freed").symlink_to(tmp_path / "gone")  # listed, and then not there
+    assert differing_positions(tmp_path, "w.0") == [("c", 1)]
+
+
 @pytest.mark.parametrize("num_members", [2, 5])
 def test_members_at_other_positions_are_not_compared(tmp_path: Path, num_members: int) -> None:
     members = boards(tmp_path, num_members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy
@@ -19,8 +20,9 @@ def differing_positions(folder: Path, world: str) -> list[tuple[str, int]]:
     prefix = f"board.{world}."
     for name in os.listdir(folder):
         if name.startswith(prefix):
-            words = numpy.fromfile(folder / name, dtype=numpy.uint64)
-            found += [(name.removeprefix(prefix), sequence) for sequence in differing_rows(words)]
+            with suppress(FileNotFoundError):  # its communicator has just been freed
+                words = numpy.fromfile(folder / name, dtype=numpy.uint64)
+                found += [(name.removeprefix(prefix), sequence) for sequence in differing_rows(words)]
     return found
 
 
