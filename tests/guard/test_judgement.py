@@ -11,7 +11,7 @@ from hypothesis.strategies import DataObject
 from tests.guard.simulation import Job
 
 from paceline.guard.diagnose import find_certain, find_stuck
-from paceline.guard.events import Call, Group, RankState, Snapshot, Waiting
+from paceline.guard.events import Call, End, EndKind, Group, RankState, Snapshot, Waiting
 from paceline.guard.finding import Finding
 from paceline.guard.progress import stuck_ranks
 
@@ -212,3 +212,25 @@ def test_messages_to_a_rank_that_receives_no_more(in_send: Ranks, in_barrier: Ra
     assert (finding.kind, finding.cause, finding.ranks) == ("deadlock", "send-without-receive", odd)
     assert "to rank 0 at job.py:4" in finding.summary
     assert "in Barrier on WORLD at job.py:5" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("partner", "by_peer", "found"),
+    [
+        (End(kind=EndKind.EXITED, detail="os._exit(0)", site="job.py:3", exit_code=0, at_ns=5), True, (1,)),
+        (End(kind=EndKind.EXITED, detail="os._exit(0)", site="job.py:3", exit_code=0, at_ns=5), False, None),
+        (End(kind=EndKind.EXITED, exit_code=0, at_ns=20), True, None),  # it went later, so it was not why
+        (None, True, None),
+    ],
+)
+def test_a_rank_that_died_of_a_message_tells_of_the_partner_before_the_job_is_over(
+    partner: End | None, by_peer: bool, found: Ranks | None
+) -> None:
+    groups = {_WORLD: Group(name="WORLD", ranks=(0, 1, 2))}
+    receive = Call(operation="recv", communicator=_WORLD, root=1, tag=0, number=4, site="job.py:8")
+    died = End(kind=EndKind.RAISED, detail="RuntimeError", at_ns=10, failed_call=4, by_peer=by_peer)
+    ranks = [RankState(rank=0, end=died, history=(receive,)), RankState(rank=1, end=partner), RankState(rank=2)]
+    finding = find_certain(Snapshot(ranks=ranks, groups=groups))
+    assert (finding.ranks if finding is not None else None) == found
+    if finding is not None:
+        assert (finding.kind, finding.cause) == ("peer-gone", "early-exit")

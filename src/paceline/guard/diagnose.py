@@ -30,7 +30,7 @@ def no_sources(path: str) -> str | None:
 
 
 def find_certain(snapshot: Snapshot, sources: Sources = no_sources) -> Finding | None:
-    """Return what is wrong whatever happens next: R0, R1 and R3 for collectives."""
+    """Return what is wrong whatever happens next: R0, R1, and R3 for collectives and for messages that failed."""
     if _was_aborted(snapshot):
         return None
     return (
@@ -38,6 +38,7 @@ def find_certain(snapshot: Snapshot, sources: Sources = no_sources) -> Finding |
         or _of_misfit(snapshot, find_misfit(snapshot))
         or _of_mismatch(snapshot, find_mismatch(snapshot), sources)
         or find_gone(snapshot, sources)
+        or _find_lost_partner(snapshot)
     )
 
 
@@ -255,10 +256,6 @@ def find_first_failure(snapshot: Snapshot) -> Finding | None:
     if _was_aborted(snapshot):
         return None
     states = [state for state in snapshot.ranks if state is not None and state.end is not None]
-    for state in states:
-        partners = _partners_that_had_gone(snapshot, state)
-        if partners:
-            return _of_gone(snapshot, partners, [state.rank], no_sources, "", 0)
     own = [state for state in states if _failed_by_itself(state)]
     if not own or len(own) == len(snapshot.ranks):
         return None
@@ -269,6 +266,15 @@ def find_first_failure(snapshot: Snapshot) -> Finding | None:
         return None
     guilty = [state.rank for state in own if state.end is not None and state.end.at_ns <= first + 50_000_000]
     return _of_gone(snapshot, guilty, [], no_sources, "", 0)
+
+
+def _find_lost_partner(snapshot: Snapshot) -> Finding | None:
+    """Find a rank that has died of a message, because its library noticed that the partner had gone."""
+    for state in filter(None, snapshot.ranks):
+        partners = _partners_that_had_gone(snapshot, state)
+        if partners:
+            return _of_gone(snapshot, partners, [state.rank], no_sources, "", 0)
+    return None
 
 
 def _partners_that_had_gone(snapshot: Snapshot, state: RankState) -> list[int]:
