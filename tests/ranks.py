@@ -33,6 +33,12 @@ def sleep_on(comm: Comm, rank: int) -> None:
     comm.barrier()
 
 
+def spin_on(comm: Comm, rank: int) -> None:
+    while comm.rank == rank:
+        pass
+    comm.barrier()
+
+
 def sleep_on_a_segment(comm: Comm, name: str) -> None:
     """Hold shared memory as an MPI does that has no time to remove its file."""
     with (Path("/dev/shm") / f"{name}{comm.rank}").open("w+b") as file:

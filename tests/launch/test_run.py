@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,15 @@ def test_a_rank_that_does_not_end_is_asked_for_its_stacks(carrier: str) -> None:
     if carrier != "threads":
         assert outcomes[0].timed_out
         assert "barrier" in str(outcomes[0].stacks)
+
+
+def test_a_thread_that_leaves_as_it_is_ended_leaves_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    unhandled: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda about: unhandled.append(about.exc_type))
+    for _ in range(30):  # ranks 0 and 1 are told that the job is over and are ended at the same moment
+        outcomes = run_ranks(ranks.spin_on, 3, (2,), carrier="threads", deadline=0.05)
+        assert outcomes[2].timed_out
+    assert unhandled == []
 
 
 @pytest.mark.parametrize("carrier", PROCESSES)
