@@ -80,6 +80,21 @@ def test_who_has_gone_is_clear_without_the_others(clock: Clock) -> None:
     assert not held.holds_back(gone, {0}, starved.__getitem__)
 
 
+def test_a_rank_that_leaves_a_call_may_go_too(clock: Clock) -> None:
+    posted, left = group((0, 2), "blocked", "W", 2), group((3,), "exited")
+    gone = replace(mismatch((3,), posted, left, group((1,), "blocked", "W", 1)), kind="peer-gone")
+    assert coming_ranks(gone) == {1}
+    assert coming_ranks(replace(gone, groups=(posted, left, group((1,), "blocked", "other", 1)))) == set()
+    assert coming_ranks(replace(gone, groups=(posted, left, group((1,), "killed", "W", 1)))) == set()
+    held = Patience()
+    starved = {1: 7.0}
+    assert held.holds_back(gone, {1}, starved.__getitem__)
+    clock.now, starved[1] = clock.now + 1.0, 7.6
+    assert held.holds_back(gone, {1}, starved.__getitem__)
+    clock.now += 0.2
+    assert not held.holds_back(gone, {1}, starved.__getitem__)
+
+
 def test_ranks_that_wait_for_ever_may_be_explained_by_one_that_is_starved(clock: Clock) -> None:
     deadlock = replace(TWO_OF_THREE, kind="deadlock")
     held = Patience()

@@ -2,7 +2,8 @@
 
 They may show who is the odd one out where calls differ, and send the message that tells why others wait for ever.
 There the moment is one in which those ranks could move: time in which one wanted a processor and had none, because
-the machine is busy with other work, does not count, up to a limit.
+the machine is busy with other work, does not count, up to a limit. Who has gone is clear without ranks that compute;
+only those that are about to leave a call are waited for so long, since they may go too.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Patience:
         for rank in coming - self._starved_then.keys():
             self._starved_then[rank] = starved(rank)
         lost = 0.0
-        if held > GATHER_SECONDS and finding.kind in _TOLD_BY_OTHERS:
-            lost = max((starved(rank) - self._starved_then[rank] for rank in coming), default=0.0)
+        if held > GATHER_SECONDS:
+            slow = coming if finding.kind in _TOLD_BY_OTHERS else coming & _ranks_behind(finding)
+            lost = max((starved(rank) - self._starved_then[rank] for rank in slow), default=0.0)
         return bool(coming) and held - lost <= GATHER_SECONDS
 
     def forget(self) -> None:
@@ -58,13 +60,12 @@ class Patience:
 
 def coming_ranks(finding: Finding) -> set[int]:
     """Return the ranks that may still show who is the odd one out."""
-    groups = finding.groups
+    groups, behind = finding.groups, _ranks_behind(finding)
     if finding.kind != "mismatch":
-        return {rank for group in groups if group.state == "running" and group.call is None for rank in group.ranks}
-    last = max((group.sequence or 0 for group in groups), default=0)
-    before = {rank for group in groups if group.sequence is not None and group.sequence < last for rank in group.ranks}
-    if before:
-        return before  # in a call before that, which all have entered: they leave it in a moment
+        running = [group for group in groups if group.state == "running" and group.call is None]
+        return behind.union(*(group.ranks for group in running))
+    if behind:
+        return behind
     odd = set(finding.ranks)
     where = {group.communicator for group in groups if odd & set(group.ranks)}
     there = sum(len(group.ranks) for group in groups if group.communicator in where)
@@ -72,3 +73,17 @@ def coming_ranks(finding: Finding) -> set[int]:
     elsewhere = [group for group in groups if group.communicator not in where]
     coming = {rank for group in elsewhere if group.state in ("running", "blocked") for rank in group.ranks}
     return coming if there - len(odd) <= len(odd) + len(coming) else set()
+
+
+def _ranks_behind(finding: Finding) -> set[int]:
+    """Return the ranks in a call before the last one, which all have entered: they leave it in a moment."""
+    inside = [(group.sequence, group) for group in finding.groups if group.sequence is not None]
+    if not inside:
+        return set()
+    last, there = max(inside, key=lambda pair: pair[0])
+    return {
+        rank
+        for sequence, group in inside
+        if sequence < last and group.communicator == there.communicator and group.state in ("blocked", "running")
+        for rank in group.ranks
+    }
