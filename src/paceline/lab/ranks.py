@@ -1,7 +1,8 @@
 """Starts the ranks of a torch case: `python ranks.py NUM_RANKS FOLDER LIMITS MODULE SCRIPT [ARGUMENTS...]`.
 
-Importing torch takes longer than most cases do, so it is done once, and the process splits into the ranks. Each finds
-in its environment what torchrun would give it. When a rank fails the others have some seconds to say so.
+Importing torch takes longer than most cases do, so it is done once, and the process splits into the ranks; so is what
+DistributedDataParallel and optimizers import when the first one is made, if the script has any. Each rank finds in its
+environment what torchrun would give it. When a rank fails the others have some seconds to say so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from paceline.lab.rank import main as run_rank
 from paceline.launch.ports import free_port
@@ -25,6 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     """Split into ranks, wait for them, and return the code of the first that failed."""
     num_ranks, rest = int(arguments[0]), arguments[1:]
     importlib.import_module(rest[2])
+    if any(name in Path(rest[3]).read_text() for name in ("DistributedDataParallel", "torch.optim", "fully_shard")):
+        importlib.import_module("torch._dynamo")
     gc.freeze()
     port = free_port()
     ranks: list[int] = []
