@@ -16,6 +16,7 @@ from typing import Any
 from paceline.doctor.evidence import Frame, Look, Thread
 from paceline.errors import InputError, PacelineError
 from paceline.guard.processes import processor_seconds
+from paceline.launch.job import stat_fields
 
 _SECONDS = 60.0
 _RANK_VARIABLES = ("rank", "i")  # other variables of the user are dropped at once
@@ -100,7 +101,7 @@ def _frame(value: dict[str, Any]) -> Frame:
 def _kernel(pid: int) -> tuple[str, str]:
     state = wait = ""
     with suppress(OSError, IndexError):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = stat_fields(pid)[0]
     with suppress(OSError):
         wait = Path(f"/proc/{pid}/wchan").read_text().strip()
     return state, "" if wait == "0" else wait

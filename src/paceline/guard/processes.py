@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.launch.job import is_alive
+from paceline.launch.job import is_alive, stat_fields
 
 _INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
 _INFO_EXIT = 1 << 3
@@ -76,7 +76,7 @@ class Watched:
 
     def _learn_status(self) -> int | None:
         with suppress(OSError, IndexError, ValueError):
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            fields = stat_fields(self.pid)
             if fields[0] == "Z":
                 return int(fields[_EXIT_CODE_FIELD])
         assert self._descriptor is not None
@@ -105,7 +105,7 @@ class Watched:
 
 def _began(pid: int) -> int:
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        return int(stat_fields(pid)[19])
     except (OSError, IndexError):
         return -1
 
@@ -113,7 +113,7 @@ def _began(pid: int) -> int:
 def activity(pid: int) -> Activity | None:
     """Return what a process does now, or None if it has gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = stat_fields(pid)
     except OSError:
         return None
     return Activity(
@@ -148,8 +148,7 @@ def children_of(roots: Iterable[int]) -> list[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with suppress(OSError, IndexError, ValueError):
-                text = Path(entry.path, "stat").read_text()
-                parents.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+                parents.setdefault(int(stat_fields(int(entry.name))[1]), []).append(int(entry.name))
     found: list[int] = []
     waiting = list(roots)
     while waiting:

@@ -190,7 +190,7 @@ def launcher_name(environ: Mapping[str, str]) -> str:
     pid = os.getpid()
     while pid > 1:
         try:
-            text = Path(f"/proc/{pid}/stat").read_text()
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # a name may be cut in a character
         except OSError:
             break
         name = text[text.index("(") + 1 : text.rindex(")")]

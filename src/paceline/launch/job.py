@@ -68,9 +68,14 @@ def wait_until_gone(pids: Iterable[int]) -> None:
 def is_alive(pid: int) -> bool:
     """Say whether a process is there and has not ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return stat_fields(pid)[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Return what the kernel tells of a process after its name, which may be cut in the middle of a character."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def write_whole(path: Path, content: bytes) -> None:

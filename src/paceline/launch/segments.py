@@ -42,7 +42,7 @@ def _mapped() -> set[str]:
         with suppress(OSError):  # the process has ended, or is another user's
             names |= {
                 line.rpartition("/")[2].removesuffix(" (deleted)")
-                for line in maps.read_text().splitlines()
+                for line in maps.read_text(errors="replace").splitlines()
                 if f"{_FOLDER}/" in line
             }
     return names
