@@ -239,9 +239,25 @@ def _run_both(program: Path, world_size: int, told: Path) -> tuple[Ended, Ended]
     before = segments_now()
     bare = _Running(_job(program, world_size), told.parent / "bare").wait()
     if watched is not None:
+        _wait_until_nobody_works_in(told.parent / "bare")  # while a rank goes, it still holds its shared memory
         remove_left_segments(before)
         return watched, bare
     return running.wait(), bare
+
+
+def _wait_until_nobody_works_in(folder: Path) -> None:
+    """Wait for ranks that are killed and not gone yet: a launcher may end before they do."""
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while any(_works_in(path, folder) for path in Path("/proc").glob("[0-9]*/cwd")):
+        assert time.monotonic() < deadline, f"ranks of {folder} do not go"
+        time.sleep(0.02)
+
+
+def _works_in(link: Path, folder: Path) -> bool:
+    try:
+        return os.readlink(link) == str(folder)
+    except OSError:
+        return False  # it has gone
 
 
 def _marked_lines(program: Path) -> set[str]:
