@@ -20,6 +20,7 @@ from tests import ranks
 from paceline import PacelineError, run_ranks
 from paceline.launch import RankError
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.launch.threads import Running
 
 PROCESSES = ["torch", "mpi"]
 CARRIERS = ["threads", *PROCESSES]
@@ -78,6 +79,24 @@ def test_a_thread_that_leaves_as_it_is_ended_leaves_in_silence(monkeypatch: pyte
         outcomes = run_ranks(ranks.spin_on, 3, (2,), carrier="threads", deadline=0.05)
         assert outcomes[2].timed_out
     assert unhandled == []
+
+
+def test_a_thread_that_has_left_is_not_ended() -> None:
+    running, has_left, may_go, came_to_its_end = Running(1), threading.Event(), threading.Event(), threading.Event()
+
+    def leave() -> None:
+        running.leave(0)
+        has_left.set()
+        may_go.wait(60)
+        came_to_its_end.set()
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    assert has_left.wait(60)
+    running.end(0, thread)
+    may_go.set()
+    thread.join(60)
+    assert came_to_its_end.is_set()
 
 
 @pytest.mark.parametrize("carrier", PROCESSES)

@@ -19,7 +19,7 @@ class _Ended(BaseException):
     """Raised in a thread that is still running at the deadline."""
 
 
-class _Running:
+class Running:
     """The ranks whose threads may still be ended; one that has left is let alone, nothing would catch it there."""
 
     def __init__(self, world_size: int) -> None:
@@ -40,7 +40,7 @@ class _Running:
 
 def run_threads(function: Callable[..., Any], world_size: int, args: Sequence[Any], deadline: float) -> list[Outcome]:
     """Run the function on threads and return how each ended."""
-    comms, running = make_threads(world_size, deadline), _Running(world_size)
+    comms, running = make_threads(world_size, deadline), Running(world_size)
     outcomes: dict[int, Outcome] = {}
     threads = [
         threading.Thread(
@@ -71,7 +71,7 @@ def _run(
     comm: ThreadsComm,
     args: Sequence[Any],
     outcomes: dict[int, Outcome],
-    running: _Running,
+    running: Running,
 ) -> None:
     with suppress(_Ended):  # run_threads has written down why
         outcomes[comm.rank] = _outcome(function, comm, args)
