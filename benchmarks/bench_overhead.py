@@ -25,11 +25,11 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from paceline.bench.files import Files
-from paceline.bench.formats import format_of
-from paceline.bench.samples import Samples
-from paceline.bench.store import Store
-from paceline.bench.workload import describe, load_workload
+from paceline.bench.data.files import Files
+from paceline.bench.data.formats import format_of
+from paceline.bench.data.store import Store
+from paceline.bench.training.samples import Samples
+from paceline.bench.workload.workload import describe, load_workload
 from paceline.errors import InputError
 from paceline.launch.mpiexec import find_mpiexec
 from record import write_record

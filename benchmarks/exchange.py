@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from paceline.batch import Batch, Jagged
-from paceline.comm.torch import TorchComm
+from paceline.comm.torch_comm import TorchComm
 from paceline.launch import run_ranks
 from paceline.loader import exchange, gather_batches
 from record import write_record

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from paceline.guard.diagnose import find_certain, find_stuck
-from paceline.guard.events import Call, Group, RankState, Snapshot, Waiting
+from paceline.guard.verdict.diagnose import find_certain, find_stuck
+from paceline.guard.verdict.snapshot import Call, Group, RankState, Snapshot, Waiting
 from record import write_record
 
 SEED = 0
@@ -49,7 +49,7 @@ def commands(python: str, script: str, ranks: int, *, mpi: bool) -> dict[str, tu
     carrier = "mpi" if mpi else "torch"
     launch = f"""
 import sys
-from paceline.launch.local import local_command
+from paceline.launch.local_ranks import local_command
 print("\\n".join(local_command({ranks}, {carrier!r}, [{worker!r}])))
 """
     plain = subprocess.run([python, "-c", launch], capture_output=True, text=True, check=True).stdout.split("\n")[:-1]

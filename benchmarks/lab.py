@@ -3,7 +3,7 @@
 Bare under MPICH, Open MPI, gloo, and gloo with DETAIL debugging; seconds are from when every rank
 has imported torch or started MPI to the end of the job.
 A bare job that makes no progress is ended after some seconds and counts as a hang: nobody says anything.
-`python -m paceline.lab.document` makes docs/breaks.md of the record.
+`python docs/write_breaks.py` makes docs/breaks.md of the record.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.lab import Case, all_cases
-from paceline.lab.check import ending_of, guarded, what_is_seen
-from paceline.lab.job import Ended, library_of, run_bare
+from paceline.lab.check_cases import ending_of, guarded, what_is_seen
+from paceline.lab.run_case import Ended, library_of, run_bare
 from record import RESULTS, write_record
 
 SEED = 0

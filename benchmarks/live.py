@@ -23,11 +23,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paceline.guard.gauges import Gauges
-from paceline.guard.processes import processor_seconds
-from paceline.guard.worlds import SharedMemory
-from paceline.launch.local import local_command
-from paceline.report.live import live_lines
+from paceline.guard.observe.gauges import Gauges
+from paceline.guard.observe.kernel_view import processor_seconds
+from paceline.guard.observe.watched_job import SharedMemory
+from paceline.launch.local_ranks import local_command
+from paceline.report.live.live_view import live_lines
 from record import write_record
 
 SEED = 0
@@ -74,7 +74,7 @@ def run(ranks: int, *, live: bool) -> dict[str, float]:
 def picture_seconds() -> dict[str, float]:
     """Return what a sample and a picture of many ranks take."""
     sys.path.insert(0, str(HERE.parent))
-    from tests.rings import write_rings
+    from tests.helpers.rings import write_rings
 
     with tempfile.TemporaryDirectory() as folder:
         write_rings(Path(folder), MANY, calls=20, late=513, inside=True)

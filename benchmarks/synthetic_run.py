@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from paceline.guard import layout
-from paceline.guard.operations import BY_NAME, DTYPE_CODES, REDUCTION_CODES
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.operations import BY_NAME, DTYPE_CODES, REDUCTION_CODES
 from paceline.report.evidence.ring_file import RECORD
 
 WORLD = "0123456789ab.0"

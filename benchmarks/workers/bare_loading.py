@@ -22,9 +22,9 @@ class SameReader(Dataset):
     """The files of a workload, by the benchmark's own reader."""
 
     def __init__(self, workload):
-        from paceline.bench.samples import Samples
-        from paceline.bench.store import store_of
-        from paceline.bench.workload import load_workload
+        from paceline.bench.data.store import store_of
+        from paceline.bench.training.samples import Samples
+        from paceline.bench.workload.workload import load_workload
 
         described = load_workload(workload).workload
         self.samples = Samples(described, "train", store_of(described))

@@ -12,7 +12,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from paceline.guard.torch_watch import WATCH
+from paceline.guard.rank.torch.torch_module import WATCH
 
 PAIRS, CALLS = 150, 20
 torch.set_num_threads(1)

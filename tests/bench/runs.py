@@ -9,17 +9,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paceline.bench.figures import figures_of
-from paceline.bench.generate import check_manifest, generate
-from paceline.bench.log import read_log
-from paceline.bench.plans import about_plans
-from paceline.bench.rank import run_rank
-from paceline.bench.sections import Workload
-from paceline.bench.store import store_of
-from paceline.bench.summary import summary_of
-from paceline.bench.workload import describe
+from paceline.bench.data.generate import check_manifest, generate
+from paceline.bench.data.store import store_of
+from paceline.bench.results.figures import figures_of
+from paceline.bench.results.run_summary import summary_of
+from paceline.bench.training.step_log import read_log
+from paceline.bench.training.training_loop import run_rank
+from paceline.bench.workload.sections import Workload
+from paceline.bench.workload.split_plans import about_plans
+from paceline.bench.workload.workload import describe
 from paceline.comm import Comm
-from paceline.loader.objects import gather_objects
+from paceline.loader.agreement.objects import gather_objects
 
 
 def workload_of(folder: Path, **sections: dict[str, Any]) -> Workload:

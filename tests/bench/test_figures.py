@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paceline.bench.figures import figures_of
+from paceline.bench.results.figures import figures_of
 
 
 def step(epoch: int, number: int, load: float) -> dict[str, Any]:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.bench.files import Files
-from paceline.bench.formats import format_of
-from paceline.bench.formats.plain import DamagedError
-from paceline.bench.formats.tfrecord import example, framed, framed_length
-from paceline.bench.sections import FORMATS, Dataset
+from paceline.bench.data.files import Files
+from paceline.bench.data.formats import format_of
+from paceline.bench.data.formats.plain import DamagedError
+from paceline.bench.data.formats.tfrecord import example, framed, framed_length
+from paceline.bench.workload.sections import FORMATS, Dataset
 
 SEVERAL = [name for name in FORMATS if name not in ("jpeg", "png")]
 

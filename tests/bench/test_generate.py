@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.bench import runs
 
-from paceline.bench.files import Files
-from paceline.bench.generate import GenerateError, blocks_of, check_manifest, generate
-from paceline.bench.samples import SampleError, Samples
-from paceline.bench.sections import FORMATS, Dataset
-from paceline.bench.store import Store, store_of
+from paceline.bench.data.files import Files
+from paceline.bench.data.generate import GenerateError, blocks_of, check_manifest, generate
+from paceline.bench.data.store import Store, store_of
+from paceline.bench.training.samples import SampleError, Samples
+from paceline.bench.workload.sections import FORMATS, Dataset
 from paceline.errors import InputError
 
 

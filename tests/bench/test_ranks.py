@@ -18,8 +18,8 @@ import pytest
 from tests.bench import runs
 
 from paceline import run_ranks
-from paceline.bench.sections import FORMATS
-from paceline.bench.workload import load_workload
+from paceline.bench.workload.sections import FORMATS
+from paceline.bench.workload.workload import load_workload
 from paceline.launch.mpiexec import find_mpiexec
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]

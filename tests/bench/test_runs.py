@@ -10,15 +10,15 @@ import pytest
 from tests.bench import runs
 
 from paceline import run_ranks
-from paceline.bench.checkpoint import CheckpointError
-from paceline.bench.compare import compare
-from paceline.bench.fit import Tried, fit
-from paceline.bench.log import read_log
-from paceline.bench.results import runs_in, summarise_failed, write_summary
-from paceline.bench.sections import Workload
+from paceline.bench.results.compare import compare
+from paceline.bench.results.fit import Tried, fit
+from paceline.bench.results.result_folder import runs_in, summarise_failed, write_summary
+from paceline.bench.training.checkpoint import CheckpointError
+from paceline.bench.training.step_log import read_log
+from paceline.bench.workload.sections import Workload
 from paceline.errors import EmptyPlanError, InputError
-from paceline.loader.problem import LoadError
-from paceline.report.bench import compared_as_text, fit_as_text, summary_as_text
+from paceline.loader.agreement.problem import LoadError
+from paceline.report.text.bench_text import compared_as_text, fit_as_text, summary_as_text
 
 
 def run(folder: Path, ranks: int, *workloads: Workload) -> list[dict[str, Any]]:
@@ -185,7 +185,7 @@ def test_fit_says_when_the_data_set_is_too_small_for_more() -> None:
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "paceline.bench.formats.parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "paceline.bench.data.formats.parquet", raising=False)
     workload = runs.workload_of(tmp_path, dataset={"format": "parquet"})
     with pytest.raises(InputError, match=r"parquet files need pyarrow.*pip install 'paceline\[bench\]'"):
         runs.write_files(workload)

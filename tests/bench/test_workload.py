@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.bench.plans import plan_of
-from paceline.bench.sections import Workload
-from paceline.bench.workload import as_mapping, load_workload, scaled, shipped_names
+from paceline.bench.workload.sections import Workload
+from paceline.bench.workload.split_plans import plan_of
+from paceline.bench.workload.workload import as_mapping, load_workload, scaled, shipped_names
 from paceline.errors import EmptyPlanError, InputError
 
 # the shapes of DLIO's own files, old and new

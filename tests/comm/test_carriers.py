@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from tests import ranks
+from tests.helpers import ranks
 
 from paceline import connect, run_ranks
-from paceline.comm.alone import AloneComm
+from paceline.comm.alone_comm import AloneComm
 from paceline.launch.segments import remove_left_segments, segments_now
 
 CARRIERS = ["threads", "torch", "mpi"]

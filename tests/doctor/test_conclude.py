@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from paceline.doctor.calls import is_worker, rank_in_stack, standing_of
 from paceline.doctor.conclude import conclude
-from paceline.doctor.evidence import Frame, Look, SeenJob, SeenRank, Thread
-from paceline.report.doctor import diagnosis_as_text, doctor_as_json
-from paceline.report.doctor_page import page_of_diagnosis
+from paceline.doctor.observed_job import Frame, Look, SeenJob, SeenRank, Thread
+from paceline.doctor.stack_calls import is_worker, rank_in_stack, standing_of
+from paceline.report.page.doctor_page import page_of_diagnosis
 from paceline.report.page.render import render_page
+from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json
 
 USER = Frame(function="train", file="/home/me/job/train.py", line=37)
 C10D = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"

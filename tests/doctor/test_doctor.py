@@ -255,7 +255,7 @@ def test_all_ranks_of_a_user(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 import concurrent.futures.thread, encodings.idna
-import paceline.cli, paceline.doctor.look, paceline.doctor.conclude, paceline.report.doctor
+import paceline.cli, paceline.doctor.look, paceline.doctor.conclude, paceline.report.text.doctor_text
 import paceline.doctor.spy
 program = paceline.doctor.spy.find_py_spy()
 paceline.doctor.spy.find_py_spy = lambda: program

@@ -12,7 +12,7 @@ import pytest
 
 from paceline.doctor.flight import read_flight_records
 from paceline.errors import InputError
-from paceline.report.doctor import doctor_as_json, flight_as_text
+from paceline.report.text.doctor_text import doctor_as_json, flight_as_text
 
 
 def entry(sequence: int, operation: str, *, line: int = 7, retired: bool = True, size: int = 4) -> dict[str, Any]:

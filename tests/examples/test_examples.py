@@ -160,7 +160,9 @@ def test_a_full_disk_is_an_error_on_all_ranks_and_the_last_checkpoint_stays_whol
     run(*paceline("run", "-n", "2", *small, "--stop-after", "3"), folder=tmp_path)
     before = (tmp_path / "state.pt").read_bytes()
     # files may not grow beyond what a checkpoint needs: as on a full disk, the write fails half way
-    limited = f"ulimit -f {len(before) // 2048}; exec {sys.executable} -m paceline.launch.local 2 {sys.executable} "
+    limited = (
+        f"ulimit -f {len(before) // 2048}; exec {sys.executable} -m paceline.launch.local_ranks 2 {sys.executable} "
+    )
     done = subprocess.run(
         ["bash", "-c", limited + " ".join(small)],
         cwd=tmp_path,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from paceline.guard.events import Call, End, EndKind, Group, RankState, Snapshot, Waiting
-from paceline.guard.layout import ANY
-from paceline.guard.operations import Family, Needs
+from paceline.guard.shared_memory.layout import ANY
+from paceline.guard.shared_memory.operations import Family, Needs
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Group, RankState, Snapshot, Waiting
 
 Program = Sequence[Call]
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.rings import write_rings
+from tests.helpers.rings import write_rings
 
-from paceline.guard import layout
-from paceline.guard.gauges import Gauges, JobView
-from paceline.guard.worlds import SharedMemory
-from paceline.report.live import live_lines, live_text
+from paceline.guard.observe.gauges import Gauges, JobView
+from paceline.guard.observe.watched_job import SharedMemory
+from paceline.guard.shared_memory import layout
+from paceline.report.live.live_view import live_lines, live_text
 
 _CODES = re.compile(r"\x1b\[[\d;]*m")
 

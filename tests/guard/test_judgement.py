@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from tests.guard.simulation import Job
 
-from paceline.guard.diagnose import find_certain, find_stuck
-from paceline.guard.events import Call, End, EndKind, Group, RankState, Snapshot, Waiting
-from paceline.guard.finding import Finding
-from paceline.guard.progress import stuck_ranks
+from paceline.guard.verdict.diagnose import find_certain, find_stuck
+from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.progress import stuck_ranks
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Group, RankState, Snapshot, Waiting
 
 _COLLECTIVES = ["Barrier", "Allreduce", "Bcast", "Reduce", "allgather"]
 Ranks = tuple[int, ...]

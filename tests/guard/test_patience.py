@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.guard import patience
-from paceline.guard.finding import Finding, RankGroup
-from paceline.guard.patience import GATHER_SECONDS, MOST_SECONDS, Patience, coming_ranks
-from paceline.guard.processes import processor_seconds, starved_seconds
+from paceline.guard.judge import patience
+from paceline.guard.judge.patience import GATHER_SECONDS, MOST_SECONDS, Patience, coming_ranks
+from paceline.guard.observe.kernel_view import processor_seconds, starved_seconds
+from paceline.guard.verdict.finding import Finding, RankGroup
 
 
 def group(

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from paceline.guard.processes import Watched, activity, children_of, end_all
-from paceline.guard.ring import start_time
-from paceline.launch.job import is_alive
+from paceline.guard.observe.kernel_view import Watched, activity, children_of, end_all
+from paceline.guard.shared_memory.ring import start_time
+from paceline.launch.job_folder import is_alive
 
 # the kernel keeps 15 bytes of a name: here the last is the first half of a character
 _NAMED = """
 import time
-from paceline.guard.session import launcher_name
+from paceline.guard.rank.watched_process import launcher_name
 with open("/proc/self/comm", "wb") as file:
     file.write("aaaaaaaaaaaaaa\\u00e4".encode())
 print(launcher_name({}), flush=True)

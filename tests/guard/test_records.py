@@ -9,17 +9,25 @@ from pathlib import Path
 import numpy
 import pytest
 
-from paceline.guard import layout
-from paceline.guard.board import Board, MessageBoard, calls_differ, message_key, pack_call, pack_size, sizes_differ
-from paceline.guard.boards import differing_positions, differing_rows
-from paceline.guard.communicator import Communicator
-from paceline.guard.kept_source import keep_lines
-from paceline.guard.layout import ANY, RECEIVED, SENT
-from paceline.guard.mpi_buffers import dtype_code
-from paceline.guard.operations import BY_NAME, DTYPE_CODES, OPERATIONS, REDUCTION_CODES, UNKNOWN_REDUCTION
-from paceline.guard.recorder import Recorder
-from paceline.guard.records import copy_used
-from paceline.guard.ring_reader import RingReader
+from paceline.guard.observe.board_reader import differing_positions, differing_rows
+from paceline.guard.observe.ring_reader import RingReader
+from paceline.guard.rank.call_recorder import Recorder
+from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.mpi.mpi_buffers import dtype_code
+from paceline.guard.run.kept_records import copy_used
+from paceline.guard.run.kept_source import keep_lines
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.board import (
+    Board,
+    MessageBoard,
+    calls_differ,
+    message_key,
+    pack_call,
+    pack_size,
+    sizes_differ,
+)
+from paceline.guard.shared_memory.layout import ANY, RECEIVED, SENT
+from paceline.guard.shared_memory.operations import BY_NAME, DTYPE_CODES, OPERATIONS, REDUCTION_CODES, UNKNOWN_REDUCTION
 
 BARRIER, ALLREDUCE = BY_NAME["Barrier"].code, BY_NAME["Allreduce"].code
 
@@ -262,7 +270,7 @@ def test_the_hooks_of_a_rank_import_nothing_beyond_the_standard_library() -> Non
     import subprocess
 
     program = (
-        "import sys; before = set(sys.modules); import paceline.guard.arrival; "
+        "import sys; before = set(sys.modules); import paceline.guard.rank.hooks; "
         "print(sorted({name.partition('.')[0] for name in set(sys.modules) - before} & {'numpy', 'torch', 'rich'}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from paceline.guard.session import STACK_IN_C_SIGNAL, STACK_SIGNAL
+from paceline.guard.rank.watched_process import STACK_IN_C_SIGNAL, STACK_SIGNAL
 
 _DEADLINE = 60.0
 
@@ -19,8 +19,8 @@ _DEADLINE = 60.0
 RANK = """
     import ctypes, select, sys
     from pathlib import Path
-    from paceline.guard.process_end import watch_process
-    from paceline.guard.session import SESSION
+    from paceline.guard.rank.process_end import watch_process
+    from paceline.guard.rank.watched_process import SESSION
     ctypes.pythonapi.Py_AtExit(ctypes.CDLL(None).pause)
     watch_process()
     SESSION.open(Path(sys.argv[1]))

@@ -137,10 +137,18 @@ def started(launcher: str, num_ranks: int, *program: str) -> list[str]:
     """Return the command that starts ranks without the guard."""
     python = sys.executable
     per_node = ["--standalone", "--nproc-per-node", str(num_ranks)]
-    split = [python, "-m", "paceline.lab.ranks", str(num_ranks), ".", json.dumps({"ranks": []}), "torch.distributed"]
+    split = [
+        python,
+        "-m",
+        "paceline.lab.fork_ranks",
+        str(num_ranks),
+        ".",
+        json.dumps({"ranks": []}),
+        "torch.distributed",
+    ]
     return {
         "split": [*split, *program],  # torch is imported once, which takes longer than most programs do
-        "own": [python, "-m", "paceline.launch.local", str(num_ranks), python, *program],
+        "own": [python, "-m", "paceline.launch.local_ranks", str(num_ranks), python, *program],
         "torchrun": ["torchrun", *per_node, *program],
         "module": [python, "-m", "torch.distributed.run", *per_node, *program],
         "mpiexec": ["mpiexec", "-n", str(num_ranks), python, *program],

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
+from docs.write_breaks import document
 
 from paceline.errors import InputError
 from paceline.lab import Case, all_cases, find_case
 from paceline.lab.case import CASES
-from paceline.lab.check import case_of, copy_to_solve, differences
-from paceline.lab.document import document
+from paceline.lab.check_cases import case_of, copy_to_solve, differences
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "benchmarks" / "results" / "lab.json"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from paceline.lab import find_case
-from paceline.lab.check import ending_of, judge_bare, judge_finding, judge_right
-from paceline.lab.job import Ended, RankSeen
+from paceline.lab.check_cases import ending_of, judge_bare, judge_finding, judge_right
+from paceline.lab.run_case import Ended, RankSeen
 
 CASE = find_case("roots-differ")
 FINDING: dict[str, Any] = {

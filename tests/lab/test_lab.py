@@ -11,7 +11,7 @@ import pytest
 
 from paceline.cli import main
 from paceline.lab import find_case
-from paceline.lab.check import check_case
+from paceline.lab.check_cases import check_case
 
 QUICK = ("float64-received-as-float32", "receive-too-small")
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
-from tests import ranks
+from tests.helpers import ranks
 
 from paceline import PacelineError, run_ranks
 from paceline.launch import RankError
 from paceline.launch.mpiexec import find_mpiexec
-from paceline.launch.threads import Running
+from paceline.launch.rank_threads import Running
 
 PROCESSES = ["torch", "mpi"]
 CARRIERS = ["threads", *PROCESSES]
@@ -152,7 +152,7 @@ def test_ranks_end_when_their_launcher_is_killed(carrier: str, tmp_path: Path) -
     segments = [Path("/dev/shm") / f"{segment}{rank}" for rank in range(2)]
     script = tmp_path / "launch.py"
     script.write_text(
-        "from paceline import run_ranks\nfrom tests import ranks\n"
+        "from paceline import run_ranks\nfrom tests.helpers import ranks\n"
         f"if __name__ == '__main__':\n    run_ranks(ranks.sleep_on_a_segment, 2, ({segment!r},), carrier={carrier!r})\n"
     )
     root = str(Path(__file__).parents[2])

@@ -9,13 +9,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.batches import make_batch, real_rows
-from tests.subgroups import run_sizes
+from tests.helpers.batches import make_batch, real_rows
+from tests.helpers.subgroups import run_sizes
 
 from paceline import Batch, Jagged, run_ranks
 from paceline.balance import linear, quadratic, warm_up
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
+from paceline.comm.alone_comm import AloneComm
 from paceline.errors import InputError
 from paceline.launch import Outcome
 from paceline.loader import Balancer, DisagreementError, Route

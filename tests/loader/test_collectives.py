@@ -10,16 +10,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.batches import make_batch, real_rows
-from tests.subgroups import run_sizes
+from tests.helpers.batches import make_batch, real_rows
+from tests.helpers.subgroups import run_sizes
 
 from paceline import Batch, Jagged, run_ranks
 from paceline.batch import wire
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
+from paceline.comm.alone_comm import AloneComm
 from paceline.launch import Outcome
 from paceline.loader import DisagreementError, exchange, gather_batches
-from paceline.loader.agreement import exchange_message_bytes, gather_message_bytes
+from paceline.loader.agreement.headers import exchange_message_bytes, gather_message_bytes
 
 CARRIERS = ["threads", "torch", "mpi"]
 

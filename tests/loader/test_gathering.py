@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.histories import Histories, seen, values
+from tests.helpers.histories import Histories, seen, values
 
 from paceline import Loader, run_ranks
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
+from paceline.comm.alone_comm import AloneComm
 from paceline.errors import InputError
 from paceline.loader import DisagreementError, OneRankError, on_one_rank
 

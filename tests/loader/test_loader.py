@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.histories import AtOnce, Histories, seen, values, words_of
+from tests.helpers.histories import AtOnce, Histories, seen, values, words_of
 
 from paceline import LengthPlan, Loader, Plan, run_ranks
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
+from paceline.comm.alone_comm import AloneComm
 from paceline.errors import InputError
 
 

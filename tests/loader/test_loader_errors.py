@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.histories import Histories, seen, values, words_of
+from tests.helpers.histories import Histories, seen, values, words_of
 from torch.utils.data import get_worker_info
 
 from paceline import Loader, run_ranks
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
+from paceline.comm.alone_comm import AloneComm
 from paceline.loader import DisagreementError, LoadError
 
 CARRIERS = ["threads", "torch", "mpi"]
@@ -299,7 +299,7 @@ def test_a_long_error_is_cut_and_reaches_all_ranks() -> None:
 
 def without_shared_memory(comm: Comm) -> Any:
     """As on several hosts: the board is torch's store, or messages of MPI."""
-    from paceline.loader import alarm
+    from paceline.loader.agreement import alarm
 
     alarm._make_file = lambda name, num_bytes: None
     found = [loaded_until_error(comm, kind, False) for kind in ("corrupt later", "corrupt second")]

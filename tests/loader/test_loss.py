@@ -11,8 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from paceline import mean_loss, run_ranks
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
-from paceline.comm.torch import TorchComm
+from paceline.comm.alone_comm import AloneComm
+from paceline.comm.torch_comm import TorchComm
 from paceline.errors import InputError
 from paceline.launch import Outcome
 from paceline.loader import MeanLoss

@@ -10,9 +10,9 @@ import pytest
 
 from paceline import Loader, run_ranks
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
-from paceline.guard.session import RUN_FOLDER as OF_THE_GUARD
-from paceline.loader.notes import RUN_FOLDER
+from paceline.comm.alone_comm import AloneComm
+from paceline.guard.rank.watched_process import RUN_FOLDER as OF_THE_GUARD
+from paceline.loader.epochs.run_notes import RUN_FOLDER
 
 DATASET = [{"words": list(range(number % 7))} for number in range(10)]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from paceline import Batch, in_step, run_ranks
 from paceline.comm import Comm
-from paceline.comm.alone import AloneComm
+from paceline.comm.alone_comm import AloneComm
 from paceline.errors import InputError
 from paceline.launch import Outcome
 from paceline.loader import DisagreementError, LoadError, ShardStream, StreamLoader

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.plan.keys import fold, random_words
 from paceline.plan.order import LARGEST_SIZE, Feistel, Table, _fisher_yates, _partners, make_order
+from paceline.plan.shuffle_keys import fold, random_words
 
 KEYS = st.integers(0, 2**64 - 1)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline.guard.communicator import Communicator
-from paceline.guard.operations import BY_NAME
-from paceline.guard.recorder import Recorder
+from paceline.guard.rank.call_recorder import Recorder
+from paceline.guard.rank.communicator import Communicator
+from paceline.guard.shared_memory.operations import BY_NAME
 
 WORLD = "feedbeef0000.0"
 

@@ -18,7 +18,7 @@ from tests.report.test_page import SHOWN, hostile_run
 
 from paceline.report.evidence.run_files import read_run
 from paceline.report.page.render import render_page
-from paceline.report.run_page import page_of_run
+from paceline.report.page.run_page import page_of_run
 from synthetic_run import write_run
 
 pytestmark = pytest.mark.browser

@@ -11,16 +11,16 @@ import pytest
 from tests.report.recorded import WORLD, Job, finding
 
 from paceline.errors import InputError
-from paceline.guard import layout
-from paceline.guard.layout import ANY, NOTHING
-from paceline.guard.operations import BY_CODE, BY_NAME
-from paceline.report.evidence.calls import Calls, gather_calls
-from paceline.report.evidence.costs import find_costs
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.layout import ANY, NOTHING
+from paceline.guard.shared_memory.operations import BY_CODE, BY_NAME
+from paceline.report.evidence.call_table import Calls, gather_calls
 from paceline.report.evidence.run_files import RunFiles, find_run, read_run
 from paceline.report.evidence.steps import find_steps
 from paceline.report.evidence.waiting import Waits, find_waits
+from paceline.report.evidence.waiting_costs import find_costs
 from paceline.report.evidence.work import find_work
-from paceline.report.run_page import page_of_run
+from paceline.report.page.run_page import page_of_run
 
 
 def read(folder: Path, out_of_line: tuple[int, ...] = ()) -> tuple[Calls, Waits]:

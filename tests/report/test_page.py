@@ -12,10 +12,10 @@ import pytest
 from tests.report.recorded import Job, finding
 
 from paceline.report.evidence.run_files import read_run
+from paceline.report.page.page_values import Group, Page, Verdict
 from paceline.report.page.printable import printable
 from paceline.report.page.render import embedded_json, render_page
-from paceline.report.page.values import Group, Page, Verdict
-from paceline.report.run_page import page_of_run
+from paceline.report.page.run_page import page_of_run
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \x1b[31m\x00\u202e\u2028 &amp; {{ 7*7 }} \udcff '\""
 SHOWN = "</script><img src=x onerror=alert(1)><!-- ␛[31m␀\\u202e\\u2028 &amp; {{ 7*7 }} \\udcff '\""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from paceline.errors import name_ranks
 from paceline.loader import check_contract
-from paceline.loader.contract import Factory
+from paceline.loader.check.contract import Factory
 from paceline.plan import Tail
-from paceline.report.contract import contract_as_json, contract_as_text
-from paceline.report.plan import compare_tails, tails_as_json, tails_as_text
-from paceline.report.text import groups_text, table_text
+from paceline.report.text.contract_text import contract_as_json, contract_as_text
+from paceline.report.text.plan_text import compare_tails, tails_as_json, tails_as_text
+from paceline.report.text.tables import groups_text, table_text
 
 
 def test_runs_of_ranks_are_shortened() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.report.recorded import Job, finding
 
-from paceline.guard.operations import BY_NAME
+from paceline.guard.shared_memory.operations import BY_NAME
 from paceline.report.evidence.run_files import read_run
 from paceline.report.trace import write_trace
 from synthetic_run import write_run

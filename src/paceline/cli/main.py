@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from paceline import __version__
-from paceline.cli import bench, check, doctor, lab, plan, report, run, watch
+from paceline.cli import bench_verb, check_verb, doctor_verb, lab_verb, plan_verb, report_verb, run_verb, watch_verb
 from paceline.errors import InputError
 
 WRONG_USAGE = 2
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="paceline", description="Keeps every rank of a data-parallel job in line.")
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
-    for verb in (plan, check, run, watch, report, doctor, lab, bench):
+    for verb in (plan_verb, check_verb, run_verb, watch_verb, report_verb, doctor_verb, lab_verb, bench_verb):
         verb.add_to(verbs)
     options, more = parser.parse_known_args(arguments)
     overrides = getattr(options, "overrides", None)

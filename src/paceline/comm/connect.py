@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from paceline.comm.interface import Comm
+from paceline.comm.comm import Comm
 from paceline.comm.place import find_place
 from paceline.errors import InputError
 
@@ -26,11 +26,11 @@ def connect(carrier: str | None = None) -> Comm:
     if carrier == "torch":
         return _connect_torch()
     if carrier == "mpi":
-        from paceline.comm.mpi import MpiComm
+        from paceline.comm.mpi_comm import MpiComm
 
         return _same_job(MpiComm())
     if carrier == "alone":
-        from paceline.comm.alone import AloneComm
+        from paceline.comm.alone_comm import AloneComm
 
         return AloneComm()
     raise InputError(f"carrier must be one of {', '.join(_CARRIERS)}, got {carrier!r}")
@@ -62,7 +62,7 @@ def _same_job(comm: Comm) -> Comm:
 
 
 def _connect_torch() -> Comm:
-    from paceline.comm.torch import TorchComm
+    from paceline.comm.torch_comm import TorchComm
 
     if not sys.modules["torch.distributed"].is_initialized():
         raise InputError("torch.distributed is not initialised: call init_process_group first")

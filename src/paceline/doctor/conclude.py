@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paceline.doctor.calls import Standing, standing_of
-from paceline.doctor.evidence import Diagnosis, SeenJob
+from paceline.doctor.observed_job import Diagnosis, SeenJob
+from paceline.doctor.stack_calls import Standing, standing_of
 from paceline.errors import name_ranks
-from paceline.guard.finding import Finding, RankGroup
-from paceline.guard.wording import verb
+from paceline.guard.verdict.finding import Finding, RankGroup
+from paceline.guard.verdict.wording import verb
 
 _Standings = Mapping[int, Standing]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paceline.doctor.calls import is_not_own
+from paceline.doctor.stack_calls import is_not_own
 from paceline.errors import InputError, name_ranks
-from paceline.guard.finding import Finding, RankGroup
+from paceline.guard.verdict.finding import Finding, RankGroup
 
 _MAX_BYTES = 256 << 20
 _NUMBER_AT_END = re.compile(r"(\d+)(\.json|\.pickle|\.pkl)?$")

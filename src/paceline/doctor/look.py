@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from paceline.doctor.calls import is_worker, rank_in_stack
-from paceline.doctor.evidence import Look, SeenJob, SeenRank
-from paceline.doctor.processes import (
+from paceline.doctor.observed_job import Look, SeenJob, SeenRank
+from paceline.doctor.process_table import (
     Candidate,
     Process,
     check_pids,
@@ -22,6 +21,7 @@ from paceline.doctor.processes import (
     read_processes,
 )
 from paceline.doctor.spy import SpyError, look_at
+from paceline.doctor.stack_calls import is_worker, rank_in_stack
 from paceline.errors import InputError, name_ranks
 
 _MAX_NAME = 60

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paceline.doctor.evidence import Frame, Look, Thread
+from paceline.doctor.observed_job import Frame, Look, Thread
 from paceline.errors import InputError, PacelineError
-from paceline.guard.processes import processor_seconds
-from paceline.launch.job import stat_fields
+from paceline.guard.observe.kernel_view import processor_seconds
+from paceline.launch.job_folder import stat_fields
 
 _SECONDS = 60.0
 _RANK_VARIABLES = ("rank", "i")  # other variables of the user are dropped at once

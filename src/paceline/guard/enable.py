@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from paceline.guard.arrival import arrive
-from paceline.guard.ring import judge_lives
-from paceline.guard.session import RUN_FOLDER, SESSION, launcher_name
+from paceline.guard.rank.hooks import arrive
+from paceline.guard.rank.watched_process import RUN_FOLDER, SESSION, launcher_name
+from paceline.guard.shared_memory.ring import judge_lives
 
 _MEMORY = Path("/dev/shm")
 _START_SECONDS = 20.0
@@ -39,7 +39,7 @@ def enable(*, out: str | None = None, notice: float = 10.0, timeout: float | Non
         _wait_for_judge(folder)
     else:
         options = ["--out", out or "", "--notice", str(notice), "--timeout", str(timeout or 0)]
-        command = [sys.executable, "-m", "paceline.cli.judge", str(folder), str(os.getpid()), *options]
+        command = [sys.executable, "-m", "paceline.cli.judge_process", str(folder), str(os.getpid()), *options]
         # It must outlive the rank that happened to start it, whatever ends that rank.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
         _wait_for_judge(folder)

@@ -2,6 +2,6 @@
 
 import sys
 
-from paceline.launch.rank import main
+from paceline.launch.rank_keeper import main
 
 sys.exit(main(sys.argv[1:]))

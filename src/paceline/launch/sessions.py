@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from paceline.launch.job import is_alive
+from paceline.launch.job_folder import is_alive
 
 
 def sessions_now() -> set[Path]:

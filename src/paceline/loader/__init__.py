@@ -6,23 +6,23 @@ Names that need torch are loaded when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from paceline.loader.contract import ContractResult, check_contract
+from paceline.loader.check.contract import ContractResult, check_contract
 from paceline.loader.sampler import PlanSampler
 
 if TYPE_CHECKING:
-    from paceline.loader.agreement import DisagreementError
-    from paceline.loader.balancer import Balancer, Balancing, Route, StepStatistics
-    from paceline.loader.collectives import exchange, gather_batches
-    from paceline.loader.loader import Loader
+    from paceline.loader.agreement.headers import DisagreementError
+    from paceline.loader.agreement.one_rank import OneRankError, on_one_rank, save_whole
+    from paceline.loader.agreement.problem import LoadError
+    from paceline.loader.epochs.epoch_pass import Check
+    from paceline.loader.epochs.epoch_summary import EpochSummary
+    from paceline.loader.epochs.loader import Loader
+    from paceline.loader.epochs.step_loader import OnError
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
-    from paceline.loader.passing import Check
-    from paceline.loader.problem import LoadError
-    from paceline.loader.saving import OneRankError, on_one_rank, save_whole
-    from paceline.loader.shards import ShardStream
-    from paceline.loader.source import OnError
-    from paceline.loader.stream import InStep, in_step
-    from paceline.loader.stream_loader import StreamLoader
-    from paceline.loader.summary import EpochSummary
+    from paceline.loader.row_exchange.balancer import Balancer, Balancing, Route, StepStatistics
+    from paceline.loader.row_exchange.batch_collectives import exchange, gather_batches
+    from paceline.loader.streams.in_step import InStep, in_step
+    from paceline.loader.streams.shards import ShardStream
+    from paceline.loader.streams.stream_loader import StreamLoader
 
 __all__ = [
     "Balancer",
@@ -53,28 +53,28 @@ __all__ = [
 ]
 
 _NEED_TORCH = {
-    "Balancer": "paceline.loader.balancer",
-    "Balancing": "paceline.loader.balancer",
-    "Check": "paceline.loader.passing",
-    "DisagreementError": "paceline.loader.agreement",
-    "EpochSummary": "paceline.loader.summary",
-    "InStep": "paceline.loader.stream",
+    "Balancer": "paceline.loader.row_exchange.balancer",
+    "Balancing": "paceline.loader.row_exchange.balancer",
+    "Check": "paceline.loader.epochs.epoch_pass",
+    "DisagreementError": "paceline.loader.agreement.headers",
+    "EpochSummary": "paceline.loader.epochs.epoch_summary",
+    "InStep": "paceline.loader.streams.in_step",
     "ItemCount": "paceline.loader.loss",
-    "LoadError": "paceline.loader.problem",
-    "Loader": "paceline.loader.loader",
+    "LoadError": "paceline.loader.agreement.problem",
+    "Loader": "paceline.loader.epochs.loader",
     "MeanLoss": "paceline.loader.loss",
-    "OnError": "paceline.loader.source",
-    "OneRankError": "paceline.loader.saving",
-    "Route": "paceline.loader.balancer",
-    "ShardStream": "paceline.loader.shards",
-    "StepStatistics": "paceline.loader.balancer",
-    "StreamLoader": "paceline.loader.stream_loader",
-    "exchange": "paceline.loader.collectives",
-    "gather_batches": "paceline.loader.collectives",
-    "in_step": "paceline.loader.stream",
+    "OnError": "paceline.loader.epochs.step_loader",
+    "OneRankError": "paceline.loader.agreement.one_rank",
+    "Route": "paceline.loader.row_exchange.balancer",
+    "ShardStream": "paceline.loader.streams.shards",
+    "StepStatistics": "paceline.loader.row_exchange.balancer",
+    "StreamLoader": "paceline.loader.streams.stream_loader",
+    "exchange": "paceline.loader.row_exchange.batch_collectives",
+    "gather_batches": "paceline.loader.row_exchange.batch_collectives",
+    "in_step": "paceline.loader.streams.in_step",
     "mean_loss": "paceline.loader.loss",
-    "on_one_rank": "paceline.loader.saving",
-    "save_whole": "paceline.loader.saving",
+    "on_one_rank": "paceline.loader.agreement.one_rank",
+    "save_whole": "paceline.loader.agreement.one_rank",
 }
 
 

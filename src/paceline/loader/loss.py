@@ -13,13 +13,13 @@ import torch
 
 from paceline.comm import Comm
 from paceline.errors import whole_number
-from paceline.loader.background import Background, Closing
+from paceline.loader.agreement.background import Background, Closing
 
 
 def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tensor:
     """Return the loss to call `backward` on, under a wrapper that averages gradients over the ranks of `comm`.
 
-    >>> from paceline.comm.alone import AloneComm
+    >>> from paceline.comm.alone_comm import AloneComm
     >>> mean_loss(torch.tensor(6.0), 4, AloneComm())
     tensor(1.5000)
 
@@ -34,7 +34,7 @@ def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tenso
 class MeanLoss(Closing):
     """The same with the count under way while the forward pass computes, and for several micro-batches.
 
-    >>> from paceline.comm.alone import AloneComm
+    >>> from paceline.comm.alone_comm import AloneComm
     >>> with MeanLoss(AloneComm()) as losses:
     ...     items = losses.start(3 + 1)  # of both micro-batches, before the first forward pass
     ...     [items.mean(torch.tensor(6.0)), items.mean(torch.tensor(2.0))]

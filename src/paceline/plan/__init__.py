@@ -1,6 +1,6 @@
 """The arithmetic of an epoch: which rank sees which sample at which step. Numbers in, numbers out."""
 
-from paceline.plan.interface import EpochPlan
+from paceline.plan.epoch_plan import EpochPlan
 from paceline.plan.lengths import LengthPlan
 from paceline.plan.mixture import MixedPlan, Share, Until
 from paceline.plan.plan import Plan

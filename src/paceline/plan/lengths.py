@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paceline.errors import EmptyPlanError, InputError, whole_number
+from paceline.plan.bucket_layout import Layout, Line, lay_out
 from paceline.plan.buckets import make_buckets
 from paceline.plan.deal import Deal
-from paceline.plan.keys import fold
-from paceline.plan.layout import Layout, Line, lay_out
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.plan import LARGEST_SEED, ORDER_VERSION, checked_shuffle, checked_steps
+from paceline.plan.shuffle_keys import fold
 from paceline.plan.tail import Summary, Tail, TailLike
 
 _OF_STEPS = 1 << 63  # tells the keys for the order of steps from those for the order of samples

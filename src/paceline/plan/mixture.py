@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 from paceline.errors import InputError, listed, whole_number
-from paceline.plan.keys import fold
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.plan import ORDER_VERSION, Plan
+from paceline.plan.shuffle_keys import fold
 from paceline.plan.tail import Summary, Tail, TailLike
 
 _OF_DATASETS = 1 << 62  # tells the keys for the order within a dataset from those of the epoch

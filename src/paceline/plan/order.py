@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.plan.keys import random_words, round_keys
+from paceline.plan.shuffle_keys import random_words, round_keys
 
 Ids = NDArray[np.int64]
 

@@ -15,8 +15,8 @@ import numpy as np
 from paceline.errors import EmptyPlanError, InputError, whole_number
 from paceline.plan.deal import Deal
 from paceline.plan.even import EvenDeal
-from paceline.plan.keys import fold
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
+from paceline.plan.shuffle_keys import fold
 from paceline.plan.tail import Summary, Tail, TailLike
 
 LARGEST_SEED = (1 << 64) - 1

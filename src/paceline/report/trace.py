@@ -16,14 +16,14 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS, shown_name
-from paceline.report.evidence.calls import NOBODY, Calls, Ints
+from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, shown_name
+from paceline.report.evidence.call_table import NOBODY, Calls, Ints
 from paceline.report.evidence.ring_file import RECORD
 from paceline.report.evidence.run_files import RunFiles
 from paceline.report.evidence.waiting import Waits
 from paceline.report.page.printable import printable
+from paceline.report.page.run_page import Evidence, gather_evidence
 from paceline.report.page.timeline import kind_of, rows_of
-from paceline.report.run_page import Evidence, gather_evidence
 
 _JOB = 1 << 20  # the process that holds what is of no rank
 _FLOW_NS = 1

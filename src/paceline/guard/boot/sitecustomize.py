@@ -48,7 +48,7 @@ def _watch(own_folder: str) -> None:
     try:
         import pathlib
 
-        from paceline.guard.arrival import arrive
+        from paceline.guard.rank.hooks import arrive
 
         arrive(pathlib.Path(folder))
     except Exception as error:  # the script must run as it would have; the judge says that it is not watched

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.guard import layout
-from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS
 
 UNKNOWN_SITE = "?"
 RECORD = np.dtype(

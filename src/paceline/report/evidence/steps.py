@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.guard.operations import BY_CODE, Family, shown_name
-from paceline.report.evidence.calls import Calls
+from paceline.guard.shared_memory.operations import BY_CODE, Family, shown_name
+from paceline.report.evidence.call_table import Calls
 
 _FEWEST = 3  # steps that a distribution is shown of
 

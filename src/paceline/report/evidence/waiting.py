@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.guard.layout import NONBLOCKING
-from paceline.guard.operations import Family, Needs
-from paceline.report.evidence.calls import NOBODY, Calls, Flags, Ints, by_code
-from paceline.report.evidence.messages import match_messages
+from paceline.guard.shared_memory.layout import NONBLOCKING
+from paceline.guard.shared_memory.operations import Family, Needs
+from paceline.report.evidence.call_table import NOBODY, Calls, Flags, Ints, by_code
+from paceline.report.evidence.matched_messages import match_messages
 
 _NEEDS = list(Needs)
 _NEEDS_OF_CODE = by_code(lambda operation: _NEEDS.index(operation.needs))

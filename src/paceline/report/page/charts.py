@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.report.evidence.costs import Costs
 from paceline.report.evidence.steps import Steps
+from paceline.report.evidence.waiting_costs import Costs
 from paceline.report.evidence.work import WorkStep
 
 WIDTH, HEIGHT = 1000, 220

@@ -14,10 +14,10 @@ from markupsafe import Markup
 
 from paceline import __version__
 from paceline.report.page.charts import cost_rows, epoch_rows, site_rows, step_boxes, work_lines
+from paceline.report.page.page_values import Page
 from paceline.report.page.printable import printable, printable_values
-from paceline.report.page.values import Page
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent / "assets"
 _SCRIPTS = ("theme.js", "lanes.js", "drawing.js", "marks.js", "pointing.js", "input.js")  # in this order
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 

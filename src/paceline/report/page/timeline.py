@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from paceline.errors import name_ranks
-from paceline.guard.layout import NONBLOCKING
-from paceline.guard.operations import BY_CODE, DTYPES, REDUCTIONS, Family, shown_name
-from paceline.report.evidence.calls import NOBODY, Calls, Ints
-from paceline.report.evidence.costs import Costs
+from paceline.guard.shared_memory.layout import NONBLOCKING
+from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, Family, shown_name
+from paceline.report.evidence.call_table import NOBODY, Calls, Ints
 from paceline.report.evidence.steps import Steps
 from paceline.report.evidence.waiting import Waits
+from paceline.report.evidence.waiting_costs import Costs
 
 TICK_NS = 100
 MOST_CALLS = 120_000  # that a page holds

@@ -1,0 +1,54 @@
+"""JPEG and PNG: a grey square of random points for each record. A JPEG gives back what is near, not the same."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import BinaryIO
+
+import numpy as np
+from PIL import Image
+
+from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.formats import Opened
+from paceline.errors import InputError
+
+
+class _Picture:
+    _name = ""
+
+    def __init__(self, files: Files) -> None:
+        self._level = files.dataset.compression_level
+
+    def encode(self, records: list[Bytes]) -> memoryview:
+        """Return a file of one record."""
+        (record,) = records
+        side = math.isqrt(record.size)
+        made = io.BytesIO()
+        settings = {"compress_level": min(9, self._level)} if self._name == "PNG" else {"quality": 75}
+        Image.fromarray(record.reshape(side, side)).save(made, self._name, **settings)
+        return made.getbuffer()
+
+    def decode(self, content: bytes) -> Bytes:
+        """Return the record of a file that holds one."""
+        with Image.open(io.BytesIO(content), formats=[self._name]) as picture:
+            return np.asarray(picture).reshape(-1)
+
+    def open(self, file: BinaryIO, number: int) -> Opened:
+        """Refuse: an image file holds one record."""
+        raise InputError("an image file holds one sample")
+
+
+class Jpeg(_Picture):
+    """JPEG files."""
+
+    _name = "JPEG"
+
+
+class Png(_Picture):
+    """PNG files."""
+
+    _name = "PNG"
+
+
+FORMATS = {"jpeg": Jpeg, "png": Png}

@@ -1,0 +1,69 @@
+"""What a launcher starts on every rank: finds its place in the job, and runs; the first rank writes the summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from paceline.bench.data.generate import check_manifest
+from paceline.bench.data.store import store_of
+from paceline.bench.results.figures import figures_of
+from paceline.bench.results.result_folder import write_summary
+from paceline.bench.results.run_summary import summary_of
+from paceline.bench.training.checkpoint import CheckpointError
+from paceline.bench.training.step_log import read_log
+from paceline.bench.training.training_loop import run_rank
+from paceline.bench.workload.sections import Workload
+from paceline.bench.workload.split_plans import about_plans
+from paceline.comm import Comm, connect
+from paceline.comm.place import find_place
+from paceline.errors import InputError
+from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.problem import LoadError
+
+_FAILED = 1
+
+
+def run_worker(workload: Workload, folder: Path, *, carrier: str | None) -> int:
+    """Run this rank; return its exit code. What failed for all ranks alike is in their records, and said once."""
+    with _connected(carrier) as comm:
+        store = store_of(workload, rank=comm.rank)
+        splits = check_manifest(workload, store)
+        plans = about_plans(workload, comm.world_size)  # before anything is loaded: no step is an error
+        try:
+            run_rank(workload, comm, store, folder)
+        except (LoadError, CheckpointError) as error:
+            if comm.rank == 0:
+                print(f"paceline bench: {error}", file=sys.stderr, flush=True)
+            return _FAILED
+        output = workload.output
+        lines = read_log(folder / f"{comm.rank}.jsonl")
+        mine = figures_of(lines, exclude_start=output.exclude_start_steps, exclude_end=output.exclude_end_steps)
+        ranks = gather_objects(comm, mine) if comm.world_size > 1 else [mine]
+        if comm.rank == 0:
+            num_bytes = sum(split["num_bytes"] for split in splits.values())
+            write_summary(folder, summary_of(ranks, workload, plans=plans, num_bytes=num_bytes))
+    return 0
+
+
+@contextmanager
+def _connected(carrier: str | None) -> Iterator[Comm]:
+    """Join the job that the launcher has started."""
+    place = find_place()
+    found = carrier or ("alone" if place.world_size == 1 else "torch" if place.source == "torchrun" else "mpi")
+    if found != "torch":
+        yield connect(found)
+        return
+    import torch.distributed as dist
+
+    if "MASTER_ADDR" not in os.environ:
+        raise InputError("--carrier torch needs a launcher of torch's, such as torchrun: MASTER_ADDR is not set")
+    dist.init_process_group("gloo")
+    try:
+        yield connect("torch")
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()

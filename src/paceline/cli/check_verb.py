@@ -1,0 +1,103 @@
+"""`paceline check`: proves that every rank makes equal steps of equal shapes, in one process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+from paceline.cli.parts import FINDING
+
+
+def add_to(verbs: Any) -> None:
+    """Add the verb to the parser."""
+    parser = verbs.add_parser(
+        "check",
+        help="run the batches of every rank in one process and compare them",
+        description="Calls FACTORY(rank, world_size) for every rank and proves equal steps, fields, "
+        "shapes and dtypes, and counts what is lost or repeated. "
+        "Exit code 90 if ranks differ.",
+    )
+    parser.add_argument("factory", metavar="MODULE:FACTORY", help="module or file.py, and the function in it")
+    parser.add_argument("--ranks", type=int, required=True, metavar="W", help="number of ranks")
+    parser.add_argument("--ids", metavar="FIELD", help="where batches carry sample ids: meta.id")
+    parser.add_argument("--samples", type=int, metavar="N", help="samples of the dataset")
+    parser.add_argument("--max-steps", type=int, metavar="S", help="stop each rank after S steps")
+    parser.add_argument(
+        "--ragged",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="a field whose shape may differ between ranks; may be given again",
+    )
+    parser.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="a lost or repeated sample breaks the contract too",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the verdict; return the exit code."""
+    from paceline.cli.factory import load_factory
+    from paceline.loader.check.contract import check_contract
+    from paceline.report.text.contract_text import contract_as_json, contract_as_text
+
+    # what the user's code prints must not get into our output, which may be JSON
+    with redirect_stdout(sys.stderr), _progress(options.ranks) as on_step:
+        factory = load_factory(options.factory)
+        result = check_contract(
+            factory,
+            options.ranks,
+            ids=options.ids,
+            num_samples=options.samples,
+            max_steps=options.max_steps,
+            ragged=options.ragged,
+            exactly_once=options.exactly_once,
+            on_step=on_step,
+        )
+    if options.json:
+        print(json.dumps(contract_as_json(result, options.factory), indent=2))
+    else:
+        print(contract_as_text(result, options.factory))
+    return 0 if result.holds else FINDING
+
+
+@contextmanager
+def _progress(world_size: int) -> Iterator[Callable[[int, int], None]]:
+    """Show ranks and steps: a bar on a terminal, elsewhere a line after 10 s, 20 s, 40 s and so on."""
+    if not sys.stderr.isatty():
+        yield _polite_lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("rank {task.fields[rank]}"), BarColumn(), TextColumn("{task.fields[at]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("check", total=world_size, rank=0, at="")
+
+        def on_step(rank: int, step: int) -> None:
+            bar.update(task, completed=rank, rank=rank, at=f"step {step}")
+
+        yield on_step
+
+
+def _polite_lines() -> Callable[[int, int], None]:
+    begin, wait = time.monotonic(), 10.0
+
+    def on_step(rank: int, step: int) -> None:
+        nonlocal wait
+        if time.monotonic() - begin > wait:
+            wait *= 2
+            print(
+                f"paceline check: rank {rank} is at step {step}; for batches without an end give --max-steps",
+                file=sys.stderr,
+            )
+
+    return on_step

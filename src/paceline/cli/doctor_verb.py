@@ -1,0 +1,101 @@
+"""`paceline doctor`: looks from outside at a job that hangs now and was not started under the guard."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.cli.parts import FINDING
+
+if TYPE_CHECKING:
+    from paceline.doctor.observed_job import Diagnosis
+
+_EPILOG = """\
+examples:
+  paceline doctor 4711                    the launcher (torchrun, mpiexec, a script), or one rank, or several
+  paceline doctor --user                  all ranks of yours on this machine
+  paceline doctor 4711 --flight-recorder /tmp/dumps
+"""
+
+
+def add_to(verbs: Any) -> None:
+    """Add the verb to the parser."""
+    parser = verbs.add_parser(
+        "doctor",
+        help="look at a job that hangs now and was not started under the guard",
+        description="Takes the stacks of all ranks twice with py-spy, says where each stands and in which collective, "
+        "and what follows from that and what does not. Ranks stand still for some tens of milliseconds each time. "
+        "Exit code 90 if ranks stand in different collectives or one has gone, 0 if nothing is provably out of line.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("pids", nargs="*", metavar="PID", help="processes of ranks, or launchers")
+    parser.add_argument("--user", action="store_true", help="all ranks of this user on this machine")
+    parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="between the two looks (default: 2)")
+    parser.add_argument("--flight-recorder", metavar="DIR", help="dumps of torch's Flight Recorder, a file per rank")
+    parser.add_argument("--json", metavar="FILE", dest="json_file", help="write what was seen as JSON, with all stacks")
+    parser.add_argument("-o", "--output", metavar="PAGE", type=Path, help="also make a page of it, for one job")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look; print what was seen; return the exit code."""
+    from paceline.cli.writable import check_writable
+    from paceline.doctor.conclude import conclude
+    from paceline.doctor.flight import read_flight_records
+    from paceline.doctor.look import look_at_jobs
+    from paceline.doctor.spy import find_py_spy
+    from paceline.errors import InputError
+    from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json, flight_as_text
+
+    pids = [_pid(text) for text in options.pids]
+    if not pids and not options.user and options.flight_recorder is None:
+        raise InputError("name processes by their numbers, or --user, or --flight-recorder DIR")
+    if not options.seconds > 0:
+        raise InputError(f"--seconds must be more than 0, not {options.seconds}")
+    check_writable(options.json_file, options.output)
+    record = read_flight_records(Path(options.flight_recorder)) if options.flight_recorder is not None else None
+    jobs = []
+    if pids or options.user:
+        user = os.getuid() if options.user else None
+        jobs = look_at_jobs(find_py_spy(), pids, user=user, seconds=options.seconds)
+    diagnoses = [conclude(job) for job in jobs]
+    found = any(diagnosis.finding is not None for diagnosis in diagnoses) or (
+        record is not None and record.mismatch is not None
+    )
+    code = FINDING if found else 0
+    colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    texts = [diagnosis_as_text(diagnosis, colours=colours) for diagnosis in diagnoses]
+    texts += [flight_as_text(record, colours=colours)] if record is not None else []
+    print("\n\n".join(texts))
+    if options.json_file:
+        outcome = doctor_as_json(code, diagnoses, record)
+        Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
+        print(f"written: {options.json_file}")
+    if options.output is not None:
+        _write_page(diagnoses, options.output)
+    return code
+
+
+def _write_page(diagnoses: Sequence[Diagnosis], path: Path) -> None:
+    from paceline.errors import InputError
+    from paceline.report.page.doctor_page import page_of_diagnosis
+    from paceline.report.page.render import render_page
+
+    if len(diagnoses) != 1:
+        raise InputError(f"a page is of one job, and {len(diagnoses)} were seen: name one by its launcher")
+    path.write_text(render_page(page_of_diagnosis(diagnoses[0])), encoding="utf-8")
+    print(f"written: {path} (open it in a browser)")
+
+
+def _pid(text: str) -> int:
+    from paceline.errors import InputError
+
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise InputError(f"{text!r} is no process number")
+    return int(text)

@@ -1,0 +1,135 @@
+"""`paceline lab`: the catalogue of breaks, to look at, to run, to repair, and to check."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.cli.parts import FINDING, add_part
+
+if TYPE_CHECKING:
+    from paceline.lab.case import Case
+
+
+def add_to(verbs: Any) -> None:
+    """Add the verb to the parser."""
+    parser = verbs.add_parser(
+        "lab",
+        help="classic ways to break a distributed job: see them fail, diagnosed, and repaired",
+        description="The catalogue of breaks: small jobs that fail as real ones do, with real ranks. "
+        "Exit code 90 if the guard has a finding, or a check does not hold.",
+    )
+    parts = parser.add_subparsers(title="parts", dest="part", required=True, metavar="PART")
+    add_part(parts, "list", _list, "name all cases, by concept")
+    add_part(parts, "show", _show, "give symptom and code").add_argument("id", metavar="ID")
+    hint = add_part(parts, "hint", _hint, "give a hint: 1 is vague, 3 is telling")
+    hint.add_argument("id", metavar="ID")
+    hint.add_argument("number", metavar="N", type=int, nargs="?", choices=(1, 2, 3), default=1)
+    running = add_part(parts, "run", _run, "run a case under the guard")
+    running.add_argument("id", metavar="ID")
+    how = running.add_mutually_exclusive_group()
+    how.add_argument("--bare", action="store_true", help="without the guard, until it ends or hangs")
+    how.add_argument("--fixed", action="store_true", help="the repaired program, and the repair")
+    add_part(parts, "solve", _solve, "copy the broken program here, to repair it").add_argument("id", metavar="ID")
+    check = add_part(parts, "check", _check, "check a repair, or that cases do what they state")
+    check.add_argument("what", metavar="FILE|ID", nargs="*", help="a repair made with `solve`, or cases (default: all)")
+    check.add_argument("--carrier", choices=("mpi", "torch"), help="only cases of this carrier")
+    check.add_argument("--jobs", type=int, default=2, metavar="J", help="how many cases at a time (default: 2)")
+
+
+def _list(options: argparse.Namespace) -> int:
+    from paceline.lab.case import all_cases
+    from paceline.report.text.lab_text import cases_as_text
+
+    print(cases_as_text(all_cases()))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from paceline.lab.case import find_case
+    from paceline.report.text.lab_text import case_as_text
+
+    print(case_as_text(find_case(options.id)))
+    return 0
+
+
+def _hint(options: argparse.Namespace) -> int:
+    from paceline.lab.case import find_case
+    from paceline.report.text.lab_text import hint_as_text
+
+    print(hint_as_text(find_case(options.id), options.number))
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from paceline.lab.case import find_case
+    from paceline.lab.check_cases import guarded, what_is_seen
+    from paceline.lab.run_case import library_of, run_bare
+    from paceline.report.text.lab_text import bare_as_text, fix_as_text, guarded_as_text
+
+    case = find_case(options.id)
+    if options.bare:
+        print(bare_as_text(case, library_of(case), run_bare(case, case.program("broken"))))
+        return 0
+    ended = guarded(case, case.program("fixed" if options.fixed else "broken"))
+    print(guarded_as_text(case, ended))
+    if options.fixed:
+        print(f"\n{fix_as_text(case)}")
+    elif case.has("seen"):
+        print("\n".join(["how it is seen:", *(f"  {line}" for line in what_is_seen(case, "broken"))]))
+    return ended.exit_code if ended.exit_code is not None else FINDING
+
+
+def _solve(options: argparse.Namespace) -> int:
+    from paceline.lab.case import find_case
+    from paceline.lab.check_cases import copy_to_solve
+
+    path = copy_to_solve(find_case(options.id), Path.cwd())
+    print(f"written: {path.name}; repair it, then: paceline lab check {path.name}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from paceline.errors import InputError, whole_number
+    from paceline.lab.case import all_cases, find_case
+
+    files = [Path(name) for name in options.what if name.endswith(".py")]
+    missing = [str(path) for path in files if not path.is_file()]
+    if missing:
+        raise InputError(f"there is no file {missing[0]!r}; `paceline lab solve ID` makes one")
+    named = [find_case(name) for name in options.what if not name.endswith(".py")]
+    cases = named if options.what else list(all_cases())
+    cases = [case for case in cases if options.carrier in (None, case.carrier)]
+    holds = _check_repairs(files)
+    return 0 if _check_cases(cases, whole_number("--jobs", options.jobs, least=1)) and holds else FINDING
+
+
+def _check_repairs(files: Sequence[Path]) -> bool:
+    from paceline.lab.check_cases import case_of, check_repair
+
+    holds = True
+    for path in files:
+        verdict = check_repair(case_of(path), path)
+        print(f"{path}: {'the repair holds' if verdict.holds else 'NOT repaired'}: {verdict.said}", flush=True)
+        holds = holds and verdict.holds
+    return holds
+
+
+def _check_cases(cases: Sequence[Case], at_a_time: int) -> bool:
+    from paceline.lab.check_cases import check_all
+    from paceline.report.text.lab_text import verdicts_as_text
+
+    if not cases:
+        return True
+    begun = time.monotonic()
+    found = check_all(
+        cases, at_a_time=at_a_time, done=lambda case, verdicts: print(verdicts_as_text(case, verdicts), flush=True)
+    )
+    broken = [name for name, verdicts in found.items() if not all(verdict.holds for verdict in verdicts)]
+    said = f"{len(found)} cases in {time.monotonic() - begun:.0f} s, {len(broken)} broken"
+    print(f"{said}{': ' if broken else ''}{', '.join(broken)}", file=sys.stdout, flush=True)
+    return not broken

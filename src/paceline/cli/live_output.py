@@ -1,0 +1,93 @@
+"""Shows a run while it goes: lines at the bottom of a terminal, or a line now and then where there is none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from types import FrameType
+
+from paceline.guard.judge.stragglers import Notice
+from paceline.guard.observe.gauges import Gauges
+from paceline.guard.observe.watched_job import SharedMemory
+from paceline.launch.terminal import is_foreground
+from paceline.report.live.live_view import live_lines, live_text
+from paceline.report.live.screen import Screen, is_usable
+
+_SECONDS = 0.5  # between two pictures
+_SECONDS_PER_RANK = 0.004  # the same for each rank, so that many cost no more
+
+
+class Live:
+    """The view of one run. A fault of it never reaches the run: it is told at the end."""
+
+    def __init__(self, every: float, began: float | None = None) -> None:
+        self._every = every
+        self._gauges = Gauges(began)
+        self._notice = ""
+        self._next = 0.0
+        self._height = 0
+        self._descriptor = sys.stderr.fileno()
+        self._screen = Screen(self._descriptor) if is_usable(self._descriptor, os.environ) else None
+        self._next_line = time.monotonic() + every
+        self.problem: str | None = None
+        self._stop_before = signal.signal(signal.SIGTSTP, self._stop) if self._screen is not None else None
+
+    def look(self, rings: SharedMemory) -> None:
+        """Take a sample; show a new picture if it is time."""
+        if self.problem is not None:
+            return
+        try:
+            worlds = rings.worlds()
+            self._gauges.sample(worlds)
+            now = time.monotonic()
+            if self._screen is not None and now >= self._next:
+                self._next = now + max(_SECONDS, _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds))
+                self._paint(self._screen, rings)
+            elif self._screen is None and now >= min(self._next, self._next_line):
+                self._next = now + max(_SECONDS, _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds))
+                views = self._gauges.views(worlds)  # also where none is printed: rates need more than one
+                if now >= self._next_line:
+                    self._next_line = now + self._every
+                    print(live_text(views), file=sys.stderr, flush=True)
+        except Exception as error:
+            self.problem = f"the live view itself failed: {type(error).__name__}: {error}"
+            self.close()
+
+    def note(self, notice: Notice) -> None:
+        """Keep the last notice in view."""
+        self._notice = f"{time.strftime('%H:%M:%S')} {notice.summary}"
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._screen is not None:
+            screen, self._screen = self._screen, None
+            signal.signal(signal.SIGTSTP, self._stop_before or signal.SIG_DFL)
+            try:
+                screen.hide()
+            except OSError as error:
+                self.problem = f"the terminal has gone: {error.strerror}"
+
+    def _paint(self, screen: Screen, rings: SharedMemory) -> None:
+        rows = screen.room
+        if rows == 0 or not is_foreground():
+            screen.hide()
+            self._height = 0
+            return
+        colours = None if "NO_COLOR" in os.environ else "standard"
+        lines = live_lines(
+            self._gauges.views(rings.worlds()), columns=screen.columns, rows=rows, notice=self._notice, colours=colours
+        )
+        # lines once taken are kept, so that the ranks' output does not jump
+        self._height = min(rows, max(self._height, len(lines)))
+        screen.show([*lines, *[""] * (self._height - len(lines))])
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """Ctrl-Z: give the terminal back before we stop; the next picture comes when we go on."""
+        if self._screen is not None:
+            self._screen.hide()
+            self._height = 0
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, self._stop)

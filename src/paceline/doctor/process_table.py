@@ -1,0 +1,199 @@
+"""The processes of this machine as /proc shows them, and which of them are the ranks of a job."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.doctor.launcher_ranks import Place, place_of
+from paceline.errors import InputError
+
+_PYTHON = re.compile(r"(python|pypy)[\d.]*$")
+_LAUNCHER_MODULES = (
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "paceline",
+    "paceline.launch.local_ranks",
+)  # fmt: skip
+_LAUNCHER_SCRIPTS = ("torchrun", "accelerate", "paceline", "deepspeed", "horovodrun")
+_LAUNCHER_PROGRAMS = ("mpiexec", "mpirun", "mpiexec.hydra", "hydra_pmi_proxy", "prterun", "prted", "orterun", "srun",
+                      "slurmstepd")  # fmt: skip
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process."""
+
+    pid: int
+    parent: int
+    uid: int
+    name: str
+    command: tuple[str, ...]
+    began: int
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is a Python interpreter."""
+        return bool(self.command) and _PYTHON.search(self.command[0]) is not None
+
+    @property
+    def is_launcher(self) -> bool:
+        """Whether it starts ranks and is none."""
+        if self.name in _LAUNCHER_PROGRAMS:
+            return True
+        arguments = list(self.command[1:])
+        while arguments and arguments[0].startswith("-") and arguments[0] != "-m":
+            arguments.pop(0)
+        if arguments[:1] == ["-m"]:
+            return len(arguments) > 1 and arguments[1] in _LAUNCHER_MODULES
+        return bool(arguments) and os.path.basename(arguments[0]) in _LAUNCHER_SCRIPTS
+
+    @property
+    def is_helper(self) -> bool:
+        """Whether multiprocessing started it for itself."""
+        return any(name in argument for argument in self.command[1:4] for name in _HELPERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A process that is taken for a rank."""
+
+    process: Process
+    place: Place | None
+
+
+def read_processes() -> dict[int, Process]:
+    """Return all processes that live now."""
+    found = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError, IndexError, ValueError):
+                process = _read(int(entry.name))
+                if process is not None:
+                    found[process.pid] = process
+    return found
+
+
+def _read(pid: int) -> Process | None:
+    folder = Path(f"/proc/{pid}")
+    text = (folder / "stat").read_bytes().decode(errors="replace")
+    fields = text.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        return None
+    command = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    return Process(
+        pid=pid, parent=int(fields[1]), uid=folder.stat().st_uid, name=text[text.index("(") + 1 : text.rindex(")")],
+        command=tuple(command), began=int(fields[19]),
+    )  # fmt: skip
+
+
+def environ_of(pid: int) -> dict[str, str]:
+    """Return the environment a process was started with; empty if it may not be read."""
+    with suppress(OSError):
+        parts = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        return dict(part.partition("=")[::2] for part in parts if "=" in part)
+    return {}
+
+
+def below(processes: Mapping[int, Process], roots: Collection[int]) -> list[Process]:
+    """Return these processes and all they have started, parents first."""
+    children: dict[int, list[Process]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process)
+    found = [processes[root] for root in roots if root in processes]
+    seen = {process.pid for process in found}
+    for process in found:  # grows while it is gone through
+        for child in sorted(children.get(process.pid, ()), key=lambda each: each.pid):
+            if child.pid not in seen:
+                seen.add(child.pid)
+                found.append(child)
+    return found
+
+
+def check_pids(processes: Mapping[int, Process], pids: Sequence[int]) -> None:
+    """Refuse numbers that name no process, or one that has nothing to do with Python."""
+    gone = [pid for pid in pids if pid not in processes]
+    if gone:
+        raise InputError(f"there is no process {', '.join(map(str, gone))}")
+    for pid in pids:
+        if not any(process.is_python for process in below(processes, [pid])):
+            name = processes[pid].name
+            raise InputError(f"process {pid} ({name!r}) is no Python, and has started none")
+
+
+def ranks_below(processes: Mapping[int, Process], roots: Sequence[int]) -> list[Candidate]:
+    """Return the ranks among these processes and what they have started."""
+    tree = [process for process in below(processes, roots) if process.is_python]
+    named = named_ranks(processes, tree)
+    if named:
+        return named
+    return [Candidate(process=process, place=None) for process in _unnamed_ranks(tree)]
+
+
+def named_ranks(processes: Mapping[int, Process], tree: Sequence[Process]) -> list[Candidate]:
+    """Return the Python processes to which a launcher gave a rank; not what ranks have started in their turn."""
+    places: dict[int, Place] = {}
+    for process in tree:
+        place = None if process.is_launcher or process.is_helper else place_of(environ_of(process.pid))
+        if place is not None:
+            places[process.pid] = place
+    # torchrun in a job step of Slurm has a number itself, and its ranks have another name for theirs
+    launchers = {
+        pid for child, place in places.items() for pid in _ancestors(processes, child)
+        if pid in places and places[pid].source != place.source
+    }  # fmt: skip
+    found = []
+    for process in tree:
+        if process.pid in places and process.pid not in launchers:
+            above = [pid for pid in _ancestors(processes, process.pid) if pid in places and pid not in launchers]
+            if not above:
+                found.append(Candidate(process=process, place=places[process.pid]))
+    return found
+
+
+def _ancestors(processes: Mapping[int, Process], pid: int) -> list[int]:
+    found: list[int] = []
+    while (process := processes.get(pid)) is not None and process.parent not in (0, pid):
+        pid = process.parent
+        found.append(pid)
+    return found
+
+
+def _unnamed_ranks(tree: Sequence[Process]) -> list[Process]:
+    """Return what a program has started with multiprocessing; the program itself if it has started nothing."""
+    pids = {process.pid: process for process in tree}
+    topmost = [process for process in tree if process.parent not in pids]
+    children = [process for process in tree if process.parent in pids and not _is_server(process, pids)]
+    # what a child of the program has started itself are its workers
+    parents = {process.pid for process in topmost} | {p.pid for p in tree if p.is_helper or p.is_launcher}
+    ranks = [process for process in children if process.parent in parents and not process.is_launcher]
+    return ranks or [process for process in topmost if not process.is_launcher]
+
+
+def _is_server(process: Process, pids: Mapping[int, Process]) -> bool:
+    """Say whether it is a helper of multiprocessing; children of its fork server look the same and are none."""
+    return process.is_helper and not pids[process.parent].is_helper
+
+
+def outermost_launcher(processes: Mapping[int, Process], candidate: Candidate) -> Process:
+    """Return what the user has started: the outermost launcher, else the program above, else the process itself."""
+    above = [processes[pid] for pid in _ancestors(processes, candidate.process.pid) if pid in processes]
+    launchers = [process for process in above if process.is_launcher]
+    pythons = [process for process in above[:1] if process.is_python]
+    return next(iter(launchers[::-1] or pythons), candidate.process)
+
+
+def job_key(processes: Mapping[int, Process], candidate: Candidate) -> tuple[object, ...]:
+    """Return what is equal for the ranks of one job, and differs between jobs."""
+    launcher = next(
+        (
+            pid
+            for pid in _ancestors(processes, candidate.process.pid)
+            if pid in processes and processes[pid].is_launcher
+        ),
+        candidate.process.parent,
+    )
+    return (launcher, candidate.place.job if candidate.place is not None else ())

@@ -1,0 +1,180 @@
+"""Reads a stack: which collective a rank is in, from which line of the user's code, and what it does if in none."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+
+from paceline.doctor.observed_job import Frame, SeenRank, Thread
+from paceline.guard.rank.call_sites import is_library
+from paceline.guard.shared_memory.operations import BY_NAME, Family, Needs
+
+_TORCH_FILES = ("torch/distributed/distributed_c10d.py", "torch/distributed/_functional_collectives.py")
+_MPI_SYMBOL = re.compile(r"^P?MPI_([A-Z]\w*?)(_c)?$")
+_NCCL_SYMBOL = re.compile(r"^p?nccl([A-Z][A-Za-z]+)$")
+_WORK_WAIT = re.compile(r"^c10d::(\w*::)*\w*Work\w*::(wait|synchronize)")
+_REDUCER = re.compile(r"^c10d::Reducer::")
+_GPU_WAIT = re.compile(r"^cu(da)?\w*Synchronize")
+_STANDARD_LIBRARY = re.compile(r"/lib(64)?/(python|pypy)3[.\d]*/")
+_DOING = {"D": "waits for a disk or another device", "T": "was stopped by a signal", "t": "is held by a debugger"}
+_KERNEL = {
+    "nanosleep": "sleeps",
+    "futex": "waits for a lock or another thread",
+    "pipe": "reads from or writes to a pipe",
+    "do_wait": "waits for a process that it started",
+    "poll": "waits for a socket or a file",
+    "select": "waits for a socket or a file",
+    "skb": "waits for a socket",
+    "tty": "waits for input from the terminal",
+    "n_tty": "waits for input from the terminal",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a rank stands."""
+
+    call: str | None  # the operation it is inside, None if it is in none that is known
+    family: str = ""  # torch or mpi
+    is_collective: bool = False
+    needs_all: bool = False  # nobody leaves it before all have entered
+    on_world: bool = False  # whether it is certainly on the group of all ranks
+    site: str | None = None  # file:line of the user's own code
+    detail: str = ""
+
+    @property
+    def likeness(self) -> str:
+        """What must differ for two calls to be certainly different: Bcast and bcast may both be part of one."""
+        return f"{self.family} {self.call}".lower()
+
+
+def standing_of(seen: SeenRank) -> Standing:
+    """Say where the main thread of a rank stands."""
+    main = seen.second.main
+    if main is None:
+        return Standing(call=None, detail="its main thread cannot be seen")
+    site = _site(main, seen.cwd)
+    call = _call(main)
+    if call is not None:
+        return replace(call, site=site)
+    others = [(thread, _call(thread)) for thread in seen.second.threads if not thread.is_main]
+    also = next((f"; its thread {thread.name} is in {found.call}" for thread, found in others if found is not None), "")
+    return Standing(call=None, site=site, detail=f"{_doing(seen)}{also}")
+
+
+def _call(thread: Thread) -> Standing | None:
+    """Return the outermost communication that a thread is inside."""
+    for number, frame in reversed(list(enumerate(thread.frames))):
+        found = _torch_call(frame) or _mpi_call(frame)
+        if found is not None:
+            outside = thread.frames[number + 1 : number + 3]
+            return replace(found, on_world=found.family == "torch" and any(map(_names_no_group, outside)))
+    for frame in reversed(thread.frames):
+        if not frame.is_native:
+            continue
+        if _REDUCER.match(frame.function):
+            return Standing(call="DDP's reduction", family="torch", detail="inside DDP, from C++")
+        if _WORK_WAIT.match(frame.function):
+            return Standing(call="wait", family="torch", detail="for a call that was started before; which is not seen")
+        nccl = _NCCL_SYMBOL.match(frame.function)
+        if nccl is not None:
+            return Standing(call=f"nccl{nccl.group(1)}", family="torch")
+        if _GPU_WAIT.match(frame.function):
+            return Standing(call="GPU", family="gpu", detail="waits for the GPU; what runs there is not seen")
+    return None
+
+
+def _torch_call(frame: Frame) -> Standing | None:
+    name = frame.function.rpartition(".")[2]
+    facts = BY_NAME.get(f"torch.{name}")
+    if facts is None or not frame.file.endswith(_TORCH_FILES):
+        return None
+    return Standing(
+        call=name, family="torch", is_collective=facts.family is Family.COLLECTIVE, needs_all=facts.needs is Needs.ALL
+    )
+
+
+def _names_no_group(frame: Frame) -> bool:
+    """Say whether a frame is torch's wrapper around a call that was given no group: it is on all ranks then."""
+    given = frame.notes.get("args", "..."), frame.notes.get("kwargs", "...")
+    return frame.file.endswith("torch/distributed/c10d_logger.py") and not any(
+        "..." in text or "group" in text.lower() for text in given
+    )
+
+
+def _mpi_call(frame: Frame) -> Standing | None:
+    if not frame.is_native:
+        return None
+    library = frame.file.rpartition("/")[2]
+    symbol = _MPI_SYMBOL.match(frame.function)
+    if symbol is not None:
+        name = symbol.group(1)
+    elif library.startswith("MPI.") and "mpi4py" in frame.file:
+        name = frame.function.rpartition(".")[2]
+    else:
+        return None
+    facts = BY_NAME.get(name)
+    if facts is None and name not in ("Finalize", "Init_thread", "Init"):
+        return None
+    collective = facts is None or facts.family is Family.COLLECTIVE
+    return Standing(call=name, family="mpi", is_collective=collective)
+
+
+def _site(thread: Thread, cwd: str) -> str | None:
+    """Return the innermost line of the user's own code, else of any Python code."""
+    python = [frame for frame in thread.frames if not frame.is_native]
+    own = [frame for frame in python if not is_not_own(frame.file)]
+    chosen = next(iter(own or python), None)
+    if chosen is None:
+        return None
+    path = chosen.file
+    if cwd and path.startswith(f"{cwd}{os.sep}"):
+        path = path[len(cwd) + 1 :]
+    return f"{path}:{chosen.line}"
+
+
+def is_not_own(file: str) -> bool:
+    """Say whether a file belongs to Python or an installed package, in whatever environment."""
+    return is_library(file, ()) or _STANDARD_LIBRARY.search(file) is not None
+
+
+def _doing(seen: SeenRank) -> str:
+    """Say what a rank does that is in no known call."""
+    look = seen.second
+    said = _DOING.get(look.kernel_state)
+    if said is None and seen.processor_share > 0.5:
+        said = f"computes ({100 * seen.processor_share:.0f} % of a core)"
+    if said is None:
+        said = next((text for part, text in _KERNEL.items() if part in look.kernel_wait), None)
+    if said is None:
+        said = f"runs ({100 * seen.processor_share:.0f} % of a core)"
+    moved = "it moves" if seen.has_moved else f"at the same line for {seen.seconds:.1f} s"
+    return f"{said}; {moved}"
+
+
+def is_worker(thread: Thread | None) -> bool:
+    """Say whether a stack is that of a worker that feeds or serves a rank: no rank itself."""
+    if thread is None:
+        return False
+    workers = (
+        ("torch/utils/data/_utils/worker.py", "_worker_loop"),
+        ("multiprocessing/pool.py", "worker"),
+        ("concurrent/futures/process.py", "_process_worker"),
+        ("multiprocessing/managers.py", "_run_server"),
+    )
+    return any(
+        frame.file.endswith(file) and frame.function.rpartition(".")[2] == function
+        for frame in thread.frames
+        for file, function in workers
+    )
+
+
+def rank_in_stack(thread: Thread | None) -> int | None:
+    """Return the rank that a stack's variables name: torch's spawn counts its processes, others say `rank`."""
+    for frame in reversed(thread.frames if thread is not None else ()):
+        spawned = frame.file.endswith("torch/multiprocessing/spawn.py")
+        value = frame.notes.get("i") if spawned else None if is_not_own(frame.file) else frame.notes.get("rank")
+        if value is not None and value.isascii() and value.isdigit() and len(value) < 8:
+            return int(value)
+    return None

@@ -1,0 +1,185 @@
+"""Ranks that others wait for although nothing is wrong yet: shown politely, and ended only if a limit was given."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.guard.observe.kernel_view import Activity, activity
+from paceline.guard.observe.watched_job import World
+from paceline.guard.rank.watched_process import STACK_IN_C_SIGNAL, STACK_SIGNAL, Session
+from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.progress import ranks_waited_for
+from paceline.guard.verdict.rank_groups import rank_groups
+from paceline.guard.verdict.snapshot import RankState, Snapshot
+from paceline.guard.verdict.wording import call_name, name_ranks, verb
+
+_STACK_SECONDS = 0.4
+_POLL_SECONDS = 0.01
+_MAX_FRAMES = 6
+_MAX_LATE = 8
+_OWN_FRAME = f" in {Session.write_stack.__name__}"  # of the handler that answers
+_DOING = {"R": "computing", "S": "sleeping", "D": "waiting for the disk", "T": "stopped by a signal", "Z": "ending"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """A rank that others wait for."""
+
+    rank: int
+    doing: str
+    stack: tuple[str, ...]  # file:line of its main thread, innermost first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Ranks wait, and for whom."""
+
+    seconds: float
+    summary: str
+    late: tuple[Late, ...]
+    finding: Finding | None = None  # the limit that was given has passed
+
+
+class Stragglers:
+    """Watches how long ranks wait; says it after `notice` seconds, then after twice, four times as long."""
+
+    def __init__(self, notice_seconds: float, timeout_seconds: float | None) -> None:
+        self._notice, self._timeout = notice_seconds, timeout_seconds
+        self._next: dict[str, tuple[object, float]] = {}  # world -> (what they wait in, seconds of the next notice)
+        self._looked: dict[str, float] = {}
+
+    def look(self, world: World) -> list[Notice]:
+        """Return a notice if one is due."""
+        now = time.monotonic()
+        if now - self._looked.get(world.name, 0.0) < min(0.25, self._notice / 4):
+            return []
+        self._looked[world.name] = now
+        snapshot = world.snapshot(history=0)
+        waits = _waits(snapshot)
+        if not waits:
+            return []
+        oldest = min(waits.values(), key=lambda call_and_time: call_and_time[1])
+        seconds = time.monotonic() - oldest[1] / 1e9
+        if self._timeout is not None and seconds >= self._timeout:
+            return [self._as_finding(world, seconds)]
+        kept, due = self._next.get(world.name, (None, self._notice))
+        if kept != oldest:
+            due = self._notice
+        if seconds < due:
+            self._next[world.name] = (oldest, due)
+            return []
+        self._next[world.name] = (oldest, due * 2)
+        return [self._notice_of(world, snapshot, seconds)]
+
+    def now(self, world: World) -> Notice | None:
+        """Return who waits for whom at this moment, if anybody does."""
+        snapshot = world.snapshot(history=0)
+        waits = _waits(snapshot)
+        if not waits:
+            return None
+        since = min(entered for _, entered in waits.values())
+        return self._notice_of(world, snapshot, time.monotonic() - since / 1e9)
+
+    def _notice_of(self, world: World, snapshot: Snapshot, seconds: float) -> Notice:
+        waiting = sorted(_waits(snapshot))
+        wanted = sorted(ranks_waited_for(snapshot))
+        late = _late(world, [rank for rank in wanted[:_MAX_LATE] if rank in world.ranks])
+        state = snapshot.state(waiting[0])
+        assert state is not None
+        call = next(thread.call for thread in state.threads if thread is not None)
+        summary = (
+            f"{name_ranks(waiting)} {verb(waiting, 'has', 'have')} waited {seconds:.0f} s in {call_name(call)} at "
+            f"{call.site}"
+        )
+        if wanted:
+            summary += f" for {name_ranks(wanted)}"
+        return Notice(seconds=seconds, summary=summary, late=late)
+
+    def _as_finding(self, world: World, seconds: float) -> Notice:
+        snapshot = world.snapshot(history=200)
+        notice = self._notice_of(world, snapshot, seconds)
+        wanted = tuple(sorted(ranks_waited_for(snapshot))) or tuple(sorted(_waits(snapshot)))
+        details = "".join(f"; rank {late.rank} is {late.doing}{_at(late)}" for late in notice.late)
+        finding = Finding(
+            kind="deadlock", field=None, ranks=wanted, cause="timeout",
+            summary=f"{notice.summary}, longer than the limit of {self._timeout:g} s{details}",
+            advice="see why the rank is late, or give --timeout a larger number", groups=rank_groups(snapshot),
+            decided_ns=time.monotonic_ns(),
+        )  # fmt: skip
+        return Notice(seconds=seconds, summary=notice.summary, late=notice.late, finding=finding)
+
+
+def _at(late: Late) -> str:
+    return f" at {late.stack[0]}" if late.stack else ""
+
+
+def _waits(snapshot: Snapshot) -> dict[int, tuple[int, int]]:
+    """Return the ranks that wait: number of the call, and since when."""
+    found = {}
+    for state in snapshot.ranks:
+        if state is not None and state.end is None and state.waits:
+            oldest = min(_calls(state), key=lambda pair: pair[1])
+            found[state.rank] = oldest
+    return found
+
+
+def _calls(state: RankState) -> list[tuple[int, int]]:
+    return [(thread.call.number, thread.call.entered_ns) for thread in state.threads if thread is not None]
+
+
+def _late(world: World, ranks: Sequence[int]) -> tuple[Late, ...]:
+    files = {
+        rank: held.reader.path.with_name(f"stack.{held.process.pid}")
+        for rank in ranks
+        if not (held := world.ranks[rank]).process.has_ended()  # its number may be another's by now
+    }
+    doing = {rank: _doing(activity(world.ranks[rank].process.pid)) for rank in ranks}  # before asking wakes them
+    texts = dict(zip(files, ask_for_stacks(list(files.values())), strict=True))
+    return tuple(
+        Late(rank=rank, doing=doing[rank], stack=parse_stack(texts.get(rank, ""), world.ranks[rank].reader.shown_path))
+        for rank in ranks
+    )
+
+
+def _doing(found: Activity | None) -> str:
+    return _DOING.get(found.state, f"in state {found.state}") if found is not None else "gone"
+
+
+def ask_for_stacks(paths: Sequence[Path]) -> list[str]:
+    """Ask processes for the stacks of their main threads, by the files that they write them to: `stack.PID`.
+
+    A thread that runs Python is asked to answer by itself: looked at from a signal handler its frames may be half made,
+    and the process may crash. One that does not answer is in compiled code, and its frames lie still.
+    """
+    sizes = {path: path.stat().st_size for path in paths if path.exists()}
+    for number in (STACK_SIGNAL, STACK_IN_C_SIGNAL):
+        silent = [path for path, size in sizes.items() if path.stat().st_size == size]
+        for path in silent:
+            with suppress(OSError):
+                os.kill(int(path.suffix[1:]), number)
+        deadline = time.monotonic() + _STACK_SECONDS
+        while any(path.stat().st_size == sizes[path] for path in silent) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+    time.sleep(_POLL_SECONDS)  # the first line is there; let the last be written too
+    return [path.read_bytes()[sizes[path] :].decode(errors="replace") if path in sizes else "" for path in paths]
+
+
+def parse_stack(text: str, shown: object = None) -> tuple[str, ...]:
+    r"""Return the frames of the main thread, which is the last that is listed, innermost first.
+
+    >>> parse_stack('Current thread 0x1 (most recent call first):\n  File "/a/b.py", line 3 in f\n')
+    ('/a/b.py:3',)
+    """
+    frames: list[str] = []
+    for line in text.splitlines():
+        if "most recent call first" in line:
+            frames = []
+        elif line.startswith("  File ") and not line.endswith(_OWN_FRAME):
+            file, _, rest = line[len('  File "') :].partition('", line ')
+            frames.append(f"{shown(file) if callable(shown) else file}:{rest.split(' ')[0]}")
+    return tuple(frames[:_MAX_FRAMES])

@@ -1,0 +1,195 @@
+"""Processes of the system: alive or not, how they ended, what they do now, and ending them with all they started."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.launch.job_folder import is_alive, stat_fields
+
+_INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
+_INFO_EXIT = 1 << 3
+_GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11  # Linux 6.15 and later tell a watcher the exit code
+_EXIT_CODE_FIELD = 49  # after the command, in /proc/PID/stat
+_END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What a process does, as the kernel sees it."""
+
+    state: str  # R, S, D, T, Z ...
+    rss_bytes: int
+
+
+class Watched:
+    """A process that is not our child, held by a descriptor so that its number cannot become another's."""
+
+    def __init__(self, pid: int, began: int) -> None:
+        self.pid = pid
+        self.ended_ns = 0
+        self.status: int | None = None  # as wait gives it, once it has ended and if it could be learnt
+        self._descriptor: int | None = None
+        self._began = began
+        try:
+            self._descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._note_end()
+        except OSError:
+            pass  # no descriptor is to be had, for example because there are too many: its start time names it too
+        if not self.ended_ns and _began(pid) != began:
+            self.close()
+            self._note_end()
+
+    def _note_end(self) -> None:
+        self.ended_ns = self.ended_ns or time.monotonic_ns()
+
+    @property
+    def descriptor(self) -> int | None:
+        """What becomes readable when the process ends; None once it has."""
+        return self._descriptor if not self.ended_ns else None
+
+    def has_ended(self) -> bool:
+        """Say whether the process has ended; learn how, if that can be learnt."""
+        if not self.ended_ns:
+            if not self._has_gone():
+                return False
+            self._note_end()
+        if self.status is None and self._descriptor is not None:
+            self.status = self._learn_status()
+        return True
+
+    def _has_gone(self) -> bool:
+        if self._descriptor is None:
+            return _began(self.pid) != self._began
+        ends = select.poll()  # not select, which knows no descriptor beyond 1023
+        ends.register(self._descriptor, select.POLLIN)
+        return bool(ends.poll(0))
+
+    def _learn_status(self) -> int | None:
+        with suppress(OSError, IndexError, ValueError):
+            fields = stat_fields(self.pid)
+            if fields[0] == "Z":
+                return int(fields[_EXIT_CODE_FIELD])
+        assert self._descriptor is not None
+        asked = bytearray(_INFO.pack(_INFO_EXIT, *([0] * 13)))
+        with suppress(OSError):
+            fcntl.ioctl(self._descriptor, _GET_INFO, asked)
+            mask, *_, status = _INFO.unpack(asked)
+            if mask & _INFO_EXIT:
+                return int(status)
+        return None
+
+    def kill(self) -> None:
+        """End the process."""
+        with suppress(OSError):
+            if self._descriptor is not None and not self.ended_ns:
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+            elif not self.ended_ns and _began(self.pid) == self._began:
+                os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of the process."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _began(pid: int) -> int:
+    try:
+        return int(stat_fields(pid)[19])
+    except (OSError, IndexError):
+        return -1
+
+
+def activity(pid: int) -> Activity | None:
+    """Return what a process does now, or None if it has gone."""
+    try:
+        fields = stat_fields(pid)
+    except OSError:
+        return None
+    return Activity(
+        state=fields[0],
+        rss_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+    )
+
+
+def processor_seconds(pid: int) -> float:
+    """Return how long the threads of a process have had a processor; finer than the clock ticks of /proc/PID/stat."""
+    return _of_threads(pid, 0)
+
+
+def starved_seconds(pid: int) -> float:
+    """Return how long the threads of a process have been ready to run while others had the processors."""
+    return _of_threads(pid, 1)
+
+
+def _of_threads(pid: int, column: int) -> float:
+    """Return the sum of a column of the scheduler's figures; 0 for a process that has gone."""
+    total = 0
+    with suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task"):
+            with suppress(OSError, ValueError, IndexError):
+                total += int(Path(task.path, "schedstat").read_text().split()[column])
+    return total / 1e9
+
+
+def children_of(roots: Iterable[int]) -> list[int]:
+    """Return all processes that these have started, directly or not."""
+    parents: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError, IndexError, ValueError):
+                parents.setdefault(int(stat_fields(int(entry.name))[1]), []).append(int(entry.name))
+    found: list[int] = []
+    waiting = list(roots)
+    while waiting:
+        for child in parents.get(waiting.pop(), ()):
+            found.append(child)
+            waiting.append(child)
+    return found
+
+
+def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
+    """Kill everything below these processes, and what they start meanwhile, until nothing is left."""
+    deadline = time.monotonic() + _END_SECONDS
+    also = list(also)
+    while time.monotonic() < deadline:
+        living = [pid for pid in children_of(roots) if is_alive(pid)]
+        for pid in living:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for process in also:
+            process.kill()
+        for pid in living:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if not living and all(process.has_ended() for process in also):
+            return
+        time.sleep(0.005)
+
+
+def out_of_memory_kills() -> int:
+    """Return how many processes the kernel has killed for memory since it started; 0 if it does not say."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill":
+                return int(count)
+    return 0
+
+
+def signal_name(number: int) -> str:
+    """Name a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

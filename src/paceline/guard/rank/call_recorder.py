@@ -1,0 +1,285 @@
+"""The rank's own record: what it calls, where it waits, what it has sent and received, in shared memory.
+
+Writing is lock-free and takes about a microsecond. Nothing here imports torch or mpi4py, and nothing here decides
+who is wrong: a rank that sees a call that does not fit stops before it and waits for the judge's word.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from paceline.guard.rank.call_sites import Sites
+from paceline.guard.rank.channels import MessageCounts
+from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.request_slots import NO_REQUEST, RequestSlots
+from paceline.guard.rank.thread_slots import ThreadSlots
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.board import Board, pack_call, pack_size
+from paceline.guard.shared_memory.layout import NOTHING
+from paceline.guard.shared_memory.ring import Ring, judge_lives, start_time
+
+_KnownCall = tuple[int, bytes, int, int]  # site, the unchanging part of its record, call and size on the board
+
+_pack_record = layout.RECORD.pack_into
+_pack_known_record = layout.RECORD_OF_BYTES.pack_into
+_pack_request = struct.Struct("<H").pack_into
+_now = time.monotonic_ns
+_thread_id = threading.get_ident
+_get_frame = sys._getframe
+_SLOT_MASK = layout.NUM_SLOTS - 1
+_RECORDS_AT, _RECORD_BYTES, _NUM_RECORDS = layout.RECORDS_AT, layout.RECORD_BYTES, layout.NUM_RECORDS
+_RECORD_WORDS = layout.RECORD_BYTES // layout.WORD
+_RECORDS_WORD = layout.RECORDS_AT // layout.WORD
+_LEFT_WORD = layout.LEFT_OFFSET // layout.WORD
+_NONBLOCKING = layout.NONBLOCKING
+_GO_ON_SECONDS = 0.002
+_MAX_KNOWN_CALLS = 4096
+_TEXT_RESERVE = 16_384  # bytes that are kept for communicators, and then for how the rank ends
+
+
+class Recorder:
+    """The shared memory of this rank, and everything that writes to it."""
+
+    def __init__(self, folder: Path, name: str, *, rank: int, world_size: int) -> None:
+        self.folder, self.name, self.rank, self.world_size = folder, name, rank, world_size
+        self.ring = Ring(folder / f"ring.{name}")
+        self._bytes, self._words = self.ring.bytes, self.ring.words
+        self.threads, self.requests = ThreadSlots(self.ring), RequestSlots(self.ring)
+        self.messages = MessageCounts(self.ring, self._board_path, self.stop)
+        self._thread_words = self.threads.words
+        self._numbers = itertools.count()
+        self._site_counts = [0]  # by number of the site
+        self._calls: dict[tuple[int, ...], _KnownCall] = {}  # by place and arguments
+        self._num_communicators = 0
+        self._given_up: list[int] = []
+        self._names: dict[str, int] = {}
+        self.communicators: dict[str, Communicator] = {}
+        self.pid = os.getpid()
+        words = self._words
+        words[layout.PID], words[layout.START_TIME] = self.pid, start_time(self.pid)
+        words[layout.WORLD_SIZE], words[layout.RANK] = world_size, rank
+        words[layout.JOINED] = _now()
+        sites = Sites(self._describe_site)
+        self._site_of, self._known_sites = sites.number, sites.known
+        self.ring.write_text({"cwd": os.getcwd(), "argv": sys.argv[:20], "executable": sys.executable})
+        words[0] = layout.MAGIC
+
+    def _describe_site(self, number: int, frames: list[tuple[str, int, str]]) -> None:
+        self._site_counts.append(0)
+        self.ring.write_text({"site": number, "frames": frames}, reserve=2 * _TEXT_RESERVE)
+
+    def communicator(self, identity: str, name: str, ranks: Sequence[int], member: int) -> Communicator | None:
+        """Return the communicator of this identity, known from now on; None if there is no room for more."""
+        known = self.communicators.get(identity)
+        if known is not None:
+            return known
+        index = self._free_index()
+        times = self._names[name] = self._names.get(name, 0) + 1
+        name = name if times == 1 else f"{name} {times}"
+        told: dict[str, Any] = {"comm": index, "id": identity, "name": name, "size": len(ranks)}
+        if len(ranks) < self.world_size:
+            told["ranks"] = list(ranks)
+        # records before this one may be of another communicator that had the number
+        told["first"] = self._words[layout.NUM_RECORDS]
+        if index is None or not self.ring.write_text(told, reserve=_TEXT_RESERVE):
+            self.ring.lose(layout.LOST_COMMUNICATORS)
+            return None
+        made = Communicator(index=index, identity=identity, name=name, member=member, ranks=tuple(ranks))
+        if len(made.ranks) > 1:
+            try:
+                made.board = Board(self._board_path("board", identity), member, len(made.ranks))
+            except OSError:  # no space: calls are still recorded, and compared by the judge
+                self.ring.lose(layout.LOST_BOARDS)
+        self.communicators[identity] = made
+        return made
+
+    def _free_index(self) -> int | None:
+        """Return a number for a communicator: one that was never used, or that of one that was given up."""
+        if self._num_communicators < layout.MAX_COMMS:
+            self._num_communicators += 1
+            return self._num_communicators - 1
+        if not self._given_up:
+            return None
+        index = self._given_up.pop(0)
+        self._words[layout.COMMS_AT + index] = self._words[layout.FREED_AT + index] = 0
+        self.messages.forget(index)
+        return index
+
+    def _board_path(self, kind: str, identity: str) -> Path:
+        return self.folder / f"{kind}.{self._world_name}.{identity}"
+
+    @property
+    def _world_name(self) -> str:
+        return self.name.rpartition(".")[0]
+
+    def give_up(self, communicator: Communicator) -> None:
+        """Note that this rank will not use the communicator again."""
+        self._words[layout.FREED_AT + communicator.index] = 1
+        if self.communicators.pop(communicator.identity, None) is not None:
+            self._given_up.append(communicator.index)
+            for kind in ("board", "messages"):  # others have it open as long as they need it
+                self._board_path(kind, communicator.identity).unlink(missing_ok=True)
+
+    # calls
+
+    def begin(
+        self,
+        communicator: int,
+        operation: int,
+        *,
+        sequence: int = 0,
+        root: int = NOTHING,
+        tag: int = NOTHING,
+        reduction: int = 0,
+        dtype: int = 0,
+        num_bytes: int = -1,
+        count: int = -1,
+        flags: int = 0,
+        request: int = NO_REQUEST,
+        second: tuple[int, int, int, int, int] = (NOTHING, NOTHING, 0, -1, 0),  # peer, tag, dtype, bytes, sequence
+        depth: int = 2,
+    ) -> int:
+        """Write one record; return its number."""
+        site = self._site_of(_get_frame(depth))
+        at_site = self._site_counts[site] = self._site_counts[site] + 1
+        number = next(self._numbers)
+        begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
+        _pack_record(
+            self._bytes, begin, number + 1, _now(), 0, sequence, at_site, num_bytes, count, root, tag, site,
+            communicator, operation, dtype, reduction, flags, request,
+        )  # fmt: skip
+        layout.SECOND.pack_into(self._bytes, begin + layout.SECOND_OFFSET, NOTHING, NOTHING, *second)
+        self._words[layout.NUM_RECORDS] = number + 1
+        return number
+
+    def block(self, number: int) -> None:
+        """Say that this thread waits in the call of this record."""
+        self._words[self._thread_words.get(_thread_id()) or self.threads.add()] = number + 1
+
+    def unblock(self, number: int) -> None:
+        """Say that the call has returned."""
+        words = self._words
+        words[_RECORDS_WORD + (number & _SLOT_MASK) * _RECORD_WORDS + _LEFT_WORD] = _now()
+        words[self._thread_words.get(_thread_id()) or self.threads.add()] = 0
+
+    def leave(self, number: int) -> None:
+        """Say that a call that does not block has returned."""
+        self._words[_RECORDS_WORD + (number & _SLOT_MASK) * _RECORD_WORDS + _LEFT_WORD] = _now()
+
+    def fail(self, number: int) -> None:
+        """Say that the call has raised."""
+        begin = layout.RECORDS_AT + (number & _SLOT_MASK) * layout.RECORD_BYTES
+        if struct.unpack_from("<Q", self._bytes, begin)[0] != number + 1:
+            return  # a later record has taken its place
+        (flags,) = struct.unpack_from("<H", self._bytes, begin + layout.FLAGS_OFFSET)
+        struct.pack_into("<H", self._bytes, begin + layout.FLAGS_OFFSET, flags | layout.FAILED)
+
+    def collective(
+        self,
+        communicator: Communicator,
+        operation: int,
+        root: int = NOTHING,
+        reduction: int = 0,
+        dtype: int = 0,
+        num_bytes: int = -1,
+        count: int = -1,
+        flags: int = 0,
+        request: int = NO_REQUEST,
+        depth: int = 2,
+    ) -> int:
+        """Record a collective, meet the others at its position, and say that this thread waits in it.
+
+        Returns the record's number; one that is only started (NONBLOCKING) is not waited in. Does not return while
+        another member is there with a call that does not fit. This is the one place where every microsecond is paid
+        by every call: what is the same each time is packed once and kept.
+        """
+        frame = _get_frame(depth)
+        caller = frame.f_back or frame
+        key = (
+            id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti, communicator.index, operation, root,
+            reduction, dtype, num_bytes, count, flags,
+        )  # fmt: skip
+        known = self._calls.get(key)
+        if known is None:
+            known = self._learn_call(frame, key)
+        site, what, call, size = known
+        sequence, number = next(communicator.numbers), next(self._numbers)
+        at_site = self._site_counts[site] = self._site_counts[site] + 1
+        begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
+        _pack_known_record(self._bytes, begin, number + 1, _now(), 0, sequence, at_site, what)
+        if request:
+            _pack_request(self._bytes, begin + layout.REQUEST_OFFSET, request)
+        words = self._words
+        words[_NUM_RECORDS] = number + 1
+        words[communicator.position_word] = sequence
+        board = communicator.board
+        if board is not None:
+            other = board.meet(sequence, call, size)
+            if other >= 0:
+                self.stop(number, layout.STOP_COLLECTIVE, communicator.ranks[other])
+        if not flags & _NONBLOCKING:
+            words[self._thread_words.get(_thread_id()) or self.threads.add()] = number + 1
+        return number
+
+    def _learn_call(self, frame: FrameType, key: tuple[int, ...]) -> _KnownCall:
+        """Return the site, the record's unchanging part and what the board shows; keep them if the site is known."""
+        communicator, operation, root, reduction, dtype, num_bytes, count, flags = key[4:]
+        site = self._site_of(frame)
+        what = layout.WHAT.pack(
+            num_bytes, count, root, NOTHING, site, communicator, operation, dtype, reduction, flags, NO_REQUEST
+        )
+        known = (site, what, pack_call(operation, root, reduction), pack_size(dtype, num_bytes))
+        if key[:4] in self._known_sites:  # so its code objects are kept alive, and their ids are their own
+            if len(self._calls) >= _MAX_KNOWN_CALLS:  # sizes that change with every step would fill the memory
+                self._calls.clear()
+            self._calls[key] = known
+        return known
+
+    def position(self, communicator: Communicator) -> int:
+        """Return how many collectives this rank has begun on the communicator."""
+        return self._words[layout.COMMS_AT + communicator.index]
+
+    def stop(self, number: int, reason: int, peer: int) -> None:
+        """Wait before a call that does not fit, until the judge says go on. Usually it ends the job instead."""
+        words = self._words
+        words[layout.STOP_REASON], words[layout.STOP_PEER] = reason, peer & 0xFFFFFFFF
+        words[layout.STOPPED] = number + 1
+        self.block(number)
+        while words[layout.GO_ON] != number + 1 and judge_lives(self.folder):
+            time.sleep(_GO_ON_SECONDS)
+        words[layout.STOPPED] = words[self.threads.word()] = 0
+
+    def wait(self, operation: int, requests: Sequence[int], *, any_of: bool, depth: int = 3, flags: int = 0) -> int:
+        """Record that this thread waits for requests; return the record's number, to be unblocked."""
+        word = self.threads.word()
+        slot = (word - layout.THREADS_AT) // layout.THREAD_WORDS
+        listed = requests[: layout.MAX_WAITED]
+        begin = layout.WAITED_AT + slot * layout.MAX_WAITED * 2
+        struct.pack_into(f"<{len(listed)}H", self._bytes, begin, *listed)
+        self._words[word + 2] = len(listed)
+        complete = len(listed) == len(requests)
+        first = listed[0] if listed else 0
+        return self.begin(
+            layout.MAX_COMMS, operation, count=len(requests) if complete else -1, root=int(any_of), flags=flags,
+            request=first, depth=depth,
+        )  # fmt: skip
+
+    # the end
+
+    def end(self, how: int, code: int | None = None) -> None:
+        """Say that this process is about to end."""
+        words = self._words
+        if words[layout.ENDING] == layout.LIVES or how == layout.EXITS_AT_ONCE:
+            if code is not None:
+                words[layout.EXIT_CODE] = (code & 0xFF) + 1
+            words[layout.ENDED_AT] = _now()
+            words[layout.ENDING] = how

@@ -1,0 +1,141 @@
+"""Call sites: which line of the user's own code makes a call. Kept cheap, since every watched call asks.
+
+A site is known by the code objects and instructions of the user's frame and of the one that called it, so a helper
+function that wraps a barrier has as many sites as it has callers.
+"""
+
+from __future__ import annotations
+
+import os
+import site as site_packages
+import sys
+import sysconfig
+from collections.abc import Callable
+from types import CodeType, FrameType
+
+_MAX_FRAMES = 6
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# packages that carry a call and are never its reason, even if no line of the user's is to be seen
+_CARRIERS = ("torch", "mpi4py", "numpy")
+
+
+def library_folders() -> tuple[str, ...]:
+    """Return the folders whose files are not the user's own."""
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
+    folders |= {*site_packages.getsitepackages(), site_packages.getusersitepackages(), _OWN_FOLDER}
+    folders |= {os.path.realpath(folder) for folder in folders if folder}
+    return tuple(sorted(f"{folder}{os.sep}" for folder in folders if folder))
+
+
+def is_library(name: str, folders: tuple[str, ...]) -> bool:
+    """Say whether a file is not the user's own: installed, of Python itself, compiled, or of no file at all.
+
+    >>> is_library("src/mpi4py/MPI.src/Comm.pyx", ()), is_library("/home/me/train.py", ())
+    (True, False)
+    """
+    if name.startswith("<"):
+        return not name.startswith(("<string>", "<stdin>", "<ipython"))
+    if name.endswith((".pyx", ".pxi", ".pxd")) or "/site-packages/" in name or "/dist-packages/" in name:
+        return True
+    return os.path.abspath(name).startswith(folders)
+
+
+class Sites:
+    """Numbers call sites and tells `describe` about each new one: number, and frames from the inside out."""
+
+    def __init__(self, describe: Callable[[int, list[tuple[str, int, str]]], None]) -> None:
+        self._describe = describe
+        self._folders = library_folders()
+        self._numbers: dict[tuple[int, int, int, int], int] = {}
+        self.known: dict[object, int] = {}  # those whose innermost frame is the user's
+        self._is_library: dict[CodeType, bool] = {}
+        self._by_id: dict[int, bool] = {}  # id of a code object that _is_library keeps alive
+        self._next = 1
+
+    def number(self, frame: FrameType) -> int:
+        """Return the number of the site of a call made in this frame."""
+        caller = frame.f_back or frame
+        found = self.known.get((id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti))
+        return self._find(frame) if found is None else found
+
+    def _find(self, frame: FrameType) -> int:
+        """Look outwards for the user's frame."""
+        here: FrameType | None = frame
+        while here is not None and self._is_of_library(here.f_code):
+            here = here.f_back
+        if here is None:
+            here = self._without_user(frame)
+        caller = here.f_back or here
+        key = (id(here.f_code), here.f_lasti, id(caller.f_code), caller.f_lasti)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._add(key, here)
+            if here is frame:
+                self.known[key] = number  # a frame of a library says nothing by itself: its user must be looked for
+        return number
+
+    def _is_of_library(self, code: CodeType) -> bool:
+        found = self._by_id.get(id(code))
+        return self._learn(code) if found is None else found
+
+    def _learn(self, code: CodeType) -> bool:
+        library = is_library(code.co_filename, self._folders)
+        self._is_library[code] = library  # keeps the code object, and so its id
+        self._by_id[id(code)] = library
+        return library
+
+    def _without_user(self, frame: FrameType) -> FrameType:
+        """Return the innermost frame that is not of a carrier: an installed program has no other."""
+        here: FrameType | None = frame
+        while here is not None:
+            path = here.f_code.co_filename
+            parts = path.split(os.sep)
+            standard = "site-packages" not in parts and "dist-packages" not in parts
+            ours = path.startswith(_OWN_FOLDER)
+            if not standard and not ours and not any(name in parts for name in _CARRIERS):
+                return here
+            here = here.f_back
+        return frame
+
+    def _add(self, key: tuple[int, int, int, int], frame: FrameType) -> int:
+        frames: list[tuple[str, int, str]] = []
+        here: FrameType | None = frame
+        while here is not None and len(frames) < _MAX_FRAMES:
+            code = here.f_code
+            if here is frame or not self._is_of_library(code):
+                frames.append((os.path.abspath(code.co_filename), here.f_lineno, code.co_name))
+            here = here.f_back
+        self._learn(frame.f_code)  # keeps the code objects of the key alive, and so their ids
+        if frame.f_back is not None:
+            self._learn(frame.f_back.f_code)
+        number, self._next = self._next, self._next + 1
+        self._numbers[key] = number
+        self._describe(number, frames)
+        return number
+
+
+def frames_of(exception: BaseException) -> list[tuple[str, int, str]]:
+    """Return where an exception was raised, from the inside out, the user's own frames if there are any."""
+    frames = []
+    trace = exception.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    return _own(frames[::-1])
+
+
+def current_frames() -> list[tuple[str, int, str]]:
+    """Return the user's frames of the caller, from the inside out."""
+    frames = []
+    here: FrameType | None = sys._getframe(1)
+    while here is not None:
+        frames.append((here.f_code.co_filename, here.f_lineno, here.f_code.co_name))
+        here = here.f_back
+    return _own(frames)
+
+
+def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+    folders = library_folders()
+    own = [frame for frame in frames if not is_library(frame[0], folders)]
+    return [(os.path.abspath(name), line, function) for name, line, function in (own or frames)[:_MAX_FRAMES]]

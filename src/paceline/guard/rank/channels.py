@@ -1,0 +1,109 @@
+"""The messages of a rank: how many it has sent and received by peer and tag, and each one's fit with its other side."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from paceline.guard.rank.communicator import Communicator
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.board import MessageBoard, message_fits, message_key
+from paceline.guard.shared_memory.layout import ANY, RECEIVED, SENT
+from paceline.guard.shared_memory.ring import Ring
+
+
+class MessageCounts:
+    """What one rank has sent and received. It calls `stop(record, reason, rank)` before what does not fit."""
+
+    def __init__(self, ring: Ring, path: Callable[[str, str], Path], stop: Callable[[int, int, int], None]) -> None:
+        self._ring, self._path, self._stop = ring, path, stop
+        self._channels: dict[tuple[int, int, int, int], int] = {}  # communicator, direction, peer, tag -> word
+
+    def forget(self, communicator: int) -> None:
+        """Begin again at zero for a number that another communicator had."""
+        for key, word in self._channels.items():
+            if key[0] == communicator:
+                self._ring.words[word] = 0
+
+    def _channel(self, communicator: int, direction: int, peer: int, tag: int) -> int:
+        """Return the word that counts messages of this kind, or 0 if there is no room for it."""
+        key = (communicator, direction, peer, tag)
+        word = self._channels.get(key)
+        if word is not None:
+            return word
+        index = len(self._channels)
+        if index == layout.MAX_CHANNELS:
+            self._ring.lose(layout.LOST_CHANNELS)
+            return 0
+        begin = layout.CHANNELS_AT + index * layout.CHANNEL_BYTES
+        layout.CHANNEL.pack_into(self._ring.bytes, begin, communicator, direction, peer, tag, 0, 0, 0)
+        word = (begin + layout.CHANNEL_COUNT_OFFSET) // layout.WORD
+        self._channels[key] = word
+        self._ring.words[layout.NUM_CHANNELS] = index + 1
+        return word
+
+    def count(self, communicator: Communicator, direction: int, peer: int, tag: int) -> int:
+        """Count a message sent to or received from a peer; return how many there are now, or 0 if not known."""
+        word = self._channel(communicator.index, direction, peer, tag)
+        if not word:
+            return 0
+        self._ring.words[word] += 1
+        return self._ring.words[word]
+
+    def num(self, communicator: Communicator, direction: int, peer: int, tag: int) -> int:
+        """Return how many messages of this kind were counted."""
+        word = self._channels.get((communicator.index, direction, peer, tag))
+        return 0 if word is None else self._ring.words[word]
+
+    def expect(self, communicator: Communicator, peer: int, tag: int, change: int) -> None:
+        """Count a receive that was posted, or one that has completed."""
+        key = (ANY, ANY) if ANY in (peer, tag) else (peer, tag)
+        communicator.expected[key] = communicator.expected.get(key, 0) + change
+
+    def next_receive(self, communicator: Communicator, peer: int, tag: int) -> int:
+        """Return which message from the peer the next receive takes; 0 if that is not certain."""
+        expected = communicator.expected
+        if peer < 0 or tag < 0 or (expected and expected.get((ANY, ANY))):
+            return 0
+        waiting = expected.get((peer, tag), 0) if expected else 0
+        return self.num(communicator, RECEIVED, peer, tag) + waiting + 1
+
+    def _board(self, communicator: Communicator) -> MessageBoard | None:
+        if communicator.messages is None and not self._ring.words[layout.LOST] & layout.LOST_BOARDS:
+            try:
+                communicator.messages = MessageBoard(self._path("messages", communicator.identity))
+            except OSError:
+                self._ring.lose(layout.LOST_BOARDS)
+        return communicator.messages
+
+    def _key(self, communicator: Communicator, direction: int, peer: int, tag: int, number: int) -> int:
+        source, destination = (communicator.member, peer) if direction == SENT else (peer, communicator.member)
+        return message_key(source, destination, tag, number, 0)
+
+    def meet(
+        self, record: int, communicator: Communicator, direction: int, peer: int, tag: int, number: int, size: int
+    ) -> None:
+        """Show one side of the n-th message; stop if the other side is there and does not fit."""
+        if number and peer >= 0 and tag >= 0:
+            key = self._key(communicator, direction, peer, tag, number)
+            board = self._board(communicator)
+            if board is not None and board.meet(key, size, sends=direction == SENT) >= 0:
+                self._stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])
+
+    def withdraw(self, communicator: Communicator, peer: int, tag: int, number: int) -> None:
+        """Take back what a receive that is given up has shown."""
+        board = self._board(communicator)
+        if number and board is not None:
+            board.withdraw(self._key(communicator, RECEIVED, peer, tag, number))
+
+    def check(self, record: int, communicator: Communicator, peer: int, tag: int, number: int, size: int) -> None:
+        """Compare a finished receive with what was sent; stop if it did not fit."""
+        if number and 0 <= peer < len(communicator.ranks):
+            board = self._board(communicator)
+            sent = board.sent(self._key(communicator, RECEIVED, peer, tag, number)) if board is not None else -1
+            if sent >= 0 and not message_fits(sent, size):
+                begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * layout.RECORD_BYTES
+                if struct.unpack_from("<Q", self._ring.bytes, begin)[0] == record + 1:
+                    struct.pack_into("<ii", self._ring.bytes, begin + layout.SECOND_OFFSET, peer, tag)
+                    self._stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])

@@ -1,0 +1,99 @@
+"""Puts the hooks into a process: at once for what is already imported, on import for the rest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from paceline.guard.rank.process_end import watch_process
+from paceline.guard.rank.thread_watch import watch_threads
+from paceline.guard.rank.watched_process import SESSION
+
+
+def _watch_mpi(module: ModuleType) -> None:
+    from paceline.guard.rank.mpi.mpi_hooks import watch_mpi
+
+    watch_mpi(module)
+
+
+def _watch_torch(module: ModuleType) -> None:
+    from paceline.guard.rank.torch.torch_hooks import watch_torch
+
+    watch_torch(module)
+
+
+def _watch_ddp(module: ModuleType) -> None:
+    from paceline.guard.rank.torch.torch_dispatcher import watch_ddp
+
+    watch_ddp(module)
+
+
+def _watch_functional(module: ModuleType) -> None:
+    from paceline.guard.rank.torch.torch_dispatcher import watch_functional
+
+    watch_functional(module)
+
+
+_WATCHERS: dict[str, Callable[[ModuleType], None]] = {
+    "mpi4py.MPI": _watch_mpi,
+    "torch.distributed.distributed_c10d": _watch_torch,
+    "torch.nn.parallel.distributed": _watch_ddp,
+    "torch.distributed._functional_collectives": _watch_functional,
+}
+
+
+def arrive(folder: Path) -> None:
+    """Watch this process from now on. Records go to the folder once the process joins a job."""
+    if SESSION.folder is not None:
+        return
+    SESSION.open(folder)
+    watch_process()
+    watch_threads()
+    sys.meta_path.insert(0, _Finder())
+    for name, watch in _WATCHERS.items():
+        if name in sys.modules:
+            watch(sys.modules[name])
+
+
+class _Finder(MetaPathFinder):
+    """Finds the watched modules where they would be found anyway, and watches them when they are loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _WATCHERS:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, _WATCHERS[fullname])
+                return spec
+        return None
+
+
+class _Loader(Loader):
+    """Loads as before, then calls the watcher."""
+
+    def __init__(self, inner: Any, then: Callable[[ModuleType], None]) -> None:
+        self._inner, self._then = inner, then
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._inner.create_module(spec)  # type: ignore[no-any-return]
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._inner.exec_module(module)
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._inner
+        module.__loader__ = self._inner
+        self._then(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)

@@ -1,0 +1,45 @@
+"""The requests of a rank that are under way: their records are kept where later records cannot push them out."""
+
+from __future__ import annotations
+
+import time
+
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.ring import Ring
+
+NO_REQUEST = 0
+
+
+class RequestSlots:
+    """The requests of one rank, by number."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._numbers = list(range(layout.MAX_REQUESTS - 1, 0, -1))  # those that are free
+
+    def take(self) -> int:
+        """Return the number of a request that is about to be posted; 0 if there is no room."""
+        try:
+            return self._numbers.pop()
+        except IndexError:
+            self._ring.lose(layout.LOST_REQUESTS)
+            return NO_REQUEST
+
+    def keep(self, request: int, record: int) -> None:
+        """Keep the record of a posted request where later records cannot push it out."""
+        if request:
+            begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * layout.RECORD_BYTES
+            kept = layout.REQUESTS_AT + request * layout.RECORD_BYTES
+            self._ring.bytes[kept : kept + layout.RECORD_BYTES] = self._ring.bytes[begin : begin + layout.RECORD_BYTES]
+
+    def activate(self, request: int, *, posted: bool) -> None:
+        """Say whether a kept request is under way: a persistent one is not before it is started."""
+        if request:
+            kept = layout.REQUESTS_AT + request * layout.RECORD_BYTES
+            self._ring.words[(kept + layout.LEFT_OFFSET) // layout.WORD] = 0 if posted else time.monotonic_ns()
+
+    def free(self, request: int) -> None:
+        """Say that a request is complete or gone."""
+        if request:
+            self._ring.words[(layout.REQUESTS_AT + request * layout.RECORD_BYTES) // layout.WORD] = 0
+            self._numbers.append(request)

@@ -1,0 +1,109 @@
+"""Threads of a rank that may communicate though they have not yet: while one runs, its rank can still move.
+
+A thread counts if it runs, or may run, the user's code. One of an installed package counts only once it has
+communicated; a worker of a pool of concurrent.futures counts while it works.
+"""
+
+from __future__ import annotations
+
+import _thread
+import concurrent.futures.thread as pool
+import functools
+import threading
+from typing import Any
+
+from paceline.guard.rank.call_sites import is_library, library_folders
+from paceline.guard.rank.watched_process import SESSION
+
+_ONLY_MOVE_DATA = (
+    "concurrent/futures/thread.py", "concurrent/futures/process.py", "multiprocessing/queues.py",
+    "multiprocessing/resource_sharer.py", "multiprocessing/managers.py", "logging/handlers.py",
+)  # fmt: skip
+
+
+def watch_threads() -> None:
+    """See threads begin."""
+    folders = library_folders()
+    start, work_item = threading.Thread.start, getattr(pool, "_WorkItem", None)
+
+    @functools.wraps(start)
+    def watched_start(self: threading.Thread) -> None:
+        if SESSION.recorder is not None and may_communicate(self, folders):
+            _count(self)
+        start(self)
+
+    threading.Thread.start = watched_start  # type: ignore[method-assign]
+    _watch_bare_threads()
+    if work_item is not None:
+        run = work_item.run
+
+        @functools.wraps(run)
+        def watched_run(self: Any) -> Any:
+            recorder = SESSION.recorder
+            if recorder is None:
+                return run(self)
+            with recorder.threads.running():
+                return run(self)
+
+        work_item.run = watched_run
+
+
+def _watch_bare_threads() -> None:
+    """See threads that are started without `threading`, which has its own name for the function."""
+    start = _thread.start_new_thread
+
+    def start_new_thread(function: Any, args: Any, kwargs: Any = None, /) -> int:
+        recorder = SESSION.recorder
+        if recorder is None:
+            return start(function, args, kwargs or {})
+        word = recorder.threads.reserve(None)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            recorder.threads.take(word)
+            return function(*args, **kwargs)
+
+        return start(counted, args, kwargs or {})
+
+    _thread.start_new_thread = start_new_thread
+
+
+def count_running_threads() -> None:
+    """Count the threads that were there before the rank joined its job."""
+    folders = library_folders()
+    for thread in threading.enumerate():
+        others = thread not in (threading.main_thread(), threading.current_thread())
+        if others and SESSION.recorder is not None and may_communicate(thread, folders):
+            SESSION.recorder.threads.reserve(thread)
+
+
+def may_communicate(thread: threading.Thread, folders: tuple[str, ...]) -> bool:
+    """Say whether a thread may come to make a call that is watched.
+
+    Threads of installed packages do not, or have done so already. Those that Python itself runs may run anything for
+    the user (a Timer, a pool), but for a few that only move data.
+    """
+    target = getattr(thread, "_target", None) or type(thread).run
+    while isinstance(target, functools.partial):
+        target = target.func
+    code = getattr(getattr(target, "__func__", target), "__code__", None)
+    if code is None:
+        return True
+    name = code.co_filename
+    if "/site-packages/" in name or "/dist-packages/" in name:
+        return False
+    return not is_library(name, folders) or not name.endswith(_ONLY_MOVE_DATA)
+
+
+def _count(thread: threading.Thread) -> None:
+    """Count a thread from before it begins until it ends."""
+    recorder = SESSION.recorder
+    assert recorder is not None
+    word = recorder.threads.reserve(thread)
+    run = thread.run
+
+    def counted() -> None:
+        if recorder is SESSION.recorder:
+            recorder.threads.take(word)
+        run()
+
+    thread.run = counted  # type: ignore[method-assign]

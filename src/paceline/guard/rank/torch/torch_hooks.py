@@ -1,0 +1,69 @@
+"""Watches torch.distributed: its public functions, and the waits for what they started.
+
+Functions that call others (all_gather_object calls all_gather) are recorded once, as the user called them. What does
+not come through a public function, DDP's own all-reduce for one, is seen at the dispatcher: torch_dispatcher.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from paceline.guard.rank.torch.torch_collectives import ALIASES, collectives, watched_collective, watched_wait
+from paceline.guard.rank.torch.torch_dispatcher import install_dispatcher_hooks
+from paceline.guard.rank.torch.torch_groups import watched_destroy, watched_init, watched_new_group
+from paceline.guard.rank.torch.torch_messages import watched_receive, watched_send
+from paceline.guard.rank.torch.torch_module import WATCH, TorchWatch
+from paceline.guard.shared_memory.operations import BY_NAME
+
+
+def watch_torch(module: ModuleType) -> None:
+    """Replace the public functions of torch.distributed by watched ones."""
+    if not hasattr(module, "ProcessGroup"):
+        return  # this torch was built without distributed
+    watch = TorchWatch(module)
+    WATCH.append(watch)
+    for name, describe in collectives(watch).items():
+        if hasattr(module, name):
+            operation = BY_NAME[f"torch.{ALIASES.get(name, name)}"].code
+            _replace(module, name, watched_collective(watch, getattr(module, name), operation, describe))
+    for name in ("send", "isend"):
+        _replace(module, name, watched_send(watch, getattr(module, name), BY_NAME[f"torch.{name}"].code))
+    for name in ("recv", "irecv"):
+        _replace(module, name, watched_receive(watch, getattr(module, name), BY_NAME[f"torch.{name}"].code))
+    _replace(module, "init_process_group", watched_init(watch, module.init_process_group))
+    _replace(module, "destroy_process_group", watched_destroy(watch, module.destroy_process_group))
+    _replace(module, "new_group", watched_new_group(watch, module.new_group))
+    work: Any = module.Work
+    work.wait = watched_wait(watch, work.wait)
+    _on_direct_use(module)
+
+
+def _replace(module: Any, name: str, function: Any) -> None:
+    """Put a function in the place of another, also where torch.distributed has already handed it on."""
+    original = getattr(module, name)
+    setattr(module, name, function)
+    package = sys.modules.get("torch.distributed")
+    if package is not None and getattr(package, name, None) is original:
+        setattr(package, name, function)
+
+
+def _on_direct_use(module: Any) -> None:
+    """Look at the dispatcher too once someone calls a process group's own methods."""
+    for name in ("allreduce", "broadcast", "allgather", "barrier", "reduce", "alltoall_base", "reduce_scatter"):
+        original = getattr(module.ProcessGroup, name, None)
+        if original is not None:
+            setattr(module.ProcessGroup, name, _then(original, install_dispatcher_hooks))
+
+
+def _then(original: Any, install: Callable[[], None]) -> Any:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        if WATCH and WATCH[0].inside.depth == 0:
+            install()
+        return original(self, *args, **named)
+
+    return call

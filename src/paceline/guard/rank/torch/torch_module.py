@@ -1,0 +1,160 @@
+"""What is shared by all that watches torch.distributed: its groups, its element types, and who is inside what."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from types import ModuleType
+from typing import Any
+
+from paceline.guard.rank.call_recorder import Recorder
+from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.mpi.mpi_requests import Posted
+from paceline.guard.rank.thread_watch import count_running_threads
+from paceline.guard.rank.watched_process import SESSION, identity_of
+from paceline.guard.shared_memory.operations import DTYPE_CODES, REDUCTION_CODES, UNKNOWN_REDUCTION
+
+Size = tuple[int, int, int]  # code of the element type (0: any), bytes (-1: not known), elements (-1: not known)
+UNKNOWN: Size = (0, -1, -1)
+_DTYPES = {
+    "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
+    "uint32": "u4", "uint64": "u8", "float16": "f2", "bfloat16": "bf16", "float32": "f4", "float64": "f8",
+    "complex32": "c4", "complex64": "c8", "complex128": "c16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+}  # fmt: skip
+_REDUCTIONS = {
+    "SUM": "SUM", "AVG": "AVG", "PRODUCT": "PROD", "MIN": "MIN", "MAX": "MAX", "BAND": "BAND", "BOR": "BOR",
+    "BXOR": "BXOR", "PREMUL_SUM": "PREMUL_SUM",
+}  # fmt: skip
+
+
+class _Inside(threading.local):
+    """How many watched functions this thread is in."""
+
+    depth = 0
+
+
+class TorchWatch:
+    """What is known of torch.distributed in this process."""
+
+    def __init__(self, module: ModuleType) -> None:
+        import torch
+
+        self.module: Any = module
+        self.inside = _Inside()
+        self.dtypes: dict[Any, int] = {}
+        for name, code in _DTYPES.items():
+            if hasattr(torch, name):
+                self.dtypes[getattr(torch, name)] = DTYPE_CODES[code]
+        self._reductions: dict[Any, int] = {}
+        reduce_op: Any = getattr(module, "ReduceOp")  # noqa: B009
+        for name, known in _REDUCTIONS.items():
+            if hasattr(reduce_op, name):
+                self._reductions[getattr(reduce_op, name)] = REDUCTION_CODES[known]
+        self._sum, self._sum_code = reduce_op.SUM, REDUCTION_CODES["SUM"]
+        self.groups: dict[Any, Communicator] = {}
+        self.world: Communicator | None = None
+        self.works: weakref.WeakKeyDictionary[Any, Posted] = weakref.WeakKeyDictionary()
+        self._num_worlds = 0
+        self._num_groups: dict[tuple[int, ...], int] = {}
+
+    def size(self, tensor: Any) -> Size:
+        """Return element type, bytes and elements of a tensor."""
+        try:
+            count = tensor.numel()
+            return self.dtypes.get(tensor.dtype, 0), count * tensor.element_size(), count
+        except (AttributeError, RuntimeError):
+            return UNKNOWN
+
+    def reduction(self, op: Any) -> int:
+        """Return the number of a reduction."""
+        if op is self._sum:  # asking for the hash of one takes longer than all else
+            return self._sum_code
+        try:
+            return self._reductions.get(op, UNKNOWN_REDUCTION)
+        except TypeError:
+            return UNKNOWN_REDUCTION
+
+    def communicator(self, group: Any) -> Communicator | None:
+        """Return the communicator of a group; None if it is not followed."""
+        if group is None:
+            return self.world
+        known = self.groups.get(group)
+        if known is None and SESSION.recorder is not None and self.world is not None:
+            known = self._adopt(group)
+        return known
+
+    def _adopt(self, group: Any) -> Communicator | None:
+        """Follow a group that was made by a way we did not see."""
+        module = self.module
+        if not isinstance(group, module.ProcessGroup):
+            return self.world if group is module.GroupMember.WORLD else None
+        ranks = tuple(module.get_process_group_ranks(group))
+        return self.add_group(group, ranks, module._get_process_group_name(group))
+
+    def add_group(self, group: Any, ranks: tuple[int, ...], name: str) -> Communicator | None:
+        """Follow a group from now on."""
+        recorder, world = SESSION.recorder, self.world
+        if recorder is None or world is None:
+            return None
+        rank = world.member
+        if rank not in ranks:
+            return None
+        identity = "torch-" + identity_of(world.identity, ranks, name)
+        made = recorder.communicator(identity, f"group {name}", ranks, ranks.index(rank))
+        if made is not None:
+            self.groups[group] = made
+        return made
+
+    def join(self, rank: int, world_size: int, job: str) -> None:
+        """Become a rank of this job."""
+        if SESSION.join("torch", rank=rank, world_size=world_size, job=job) is None:
+            return
+        recorder = SESSION.recorder
+        assert recorder is not None
+        count_running_threads()
+        self._num_worlds += 1
+        name = "WORLD" if self._num_worlds == 1 else f"WORLD {self._num_worlds}"
+        self.world = recorder.communicator(f"torch-world-{self._num_worlds}", name, range(world_size), rank)
+
+    def meeting(self, rank: int, world_size: int) -> Communicator | None:
+        """Return where ranks meet before they have a group: in the call that makes the first one."""
+        if SESSION.recorder is None or self.world is None:
+            return None
+        return SESSION.recorder.communicator(f"torch-init-{self._num_worlds}", "init", range(world_size), rank)
+
+    def leave(self, group: Any) -> None:
+        """Note that a group, or all, was destroyed."""
+        recorder = SESSION.recorder
+        if recorder is None:
+            return
+        everything = group is None or self.groups.get(group) is self.world
+        for known, communicator in list(self.groups.items()):
+            if everything or known is group:
+                recorder.give_up(communicator)
+                del self.groups[known]
+        if everything and self.world is not None:
+            recorder.give_up(self.world)
+            self.world = None
+
+    def enter(self) -> bool:
+        """Say whether this is the outermost watched function of the thread; count it in any case."""
+        self.inside.depth += 1
+        return self.inside.depth == 1
+
+    def exit(self) -> None:
+        """Undo `enter`."""
+        self.inside.depth -= 1
+
+
+WATCH: list[TorchWatch] = []  # the one of this process, once torch.distributed is loaded
+
+
+def keep_work(watch: TorchWatch, recorder: Recorder, work: Any, request: int, number: int) -> Posted | None:
+    """Remember which call a work belongs to, until somebody waits for it."""
+    posted = Posted(recorder=recorder, request=request, record=number)
+    try:
+        watch.works[work] = posted
+    except TypeError:  # nothing that can be waited for
+        posted.release()
+        return None
+    return posted

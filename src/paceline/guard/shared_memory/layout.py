@@ -1,0 +1,80 @@
+"""Where things are in the shared memory of one rank. The rank writes, the judge reads; neither locks.
+
+Words are 8 bytes. A record is complete before the number of records counts it, and says its own number, so a reader
+can tell a record from one that has taken its place.
+"""
+
+from __future__ import annotations
+
+import struct
+
+MAGIC = 0x3130_454E_494C_4341  # "ACLINE01"
+WORD = 8
+
+# words of the header
+PID, START_TIME, WORLD_SIZE, RANK, NUM_RECORDS, TEXT_BYTES, ENDING, EXIT_CODE = 1, 2, 3, 4, 5, 6, 7, 8
+STOPPED, STOP_REASON, STOP_PEER, GO_ON, LOST, MPI_RANK, TORCH_RANK, JOINED, MAIN_ENDED = range(9, 18)
+NUM_CHANNELS, ENDED_AT = 18, 19
+
+# values of ENDING
+LIVES, EXITS, EXITS_AT_ONCE, ABORTS = 0, 1, 2, 3
+# values of STOP_REASON
+STOP_COLLECTIVE, STOP_MESSAGE, STOP_ARGUMENT = 1, 2, 3
+# bits of LOST: what did not fit, so that nothing may be concluded from its absence
+LOST_THREADS, LOST_REQUESTS, LOST_CHANNELS, LOST_COMMUNICATORS, LOST_MESSAGES, LOST_BOARDS = 1, 2, 4, 8, 16, 32
+
+THREADS_AT = 64  # word; four words each: record number + 1 or 0, native id, requests waited for, spare
+THREAD_WORDS = 4
+MAX_THREADS = 16
+MAX_WAITED = 1024  # requests of one wait that are listed
+COMMS_AT = 128  # word; one each: number of collectives begun
+MAX_COMMS = 256
+FREED_AT = COMMS_AT + MAX_COMMS  # word; one each: 1 once the communicator was given up
+HEADER_BYTES = 8192
+
+WAITED_AT = HEADER_BYTES  # bytes; MAX_THREADS lists of 16-bit request numbers
+WAITED_BYTES = MAX_THREADS * MAX_WAITED * 2
+
+# A record has a half that every call writes. Of this, the first part changes with each call: number, entered, left,
+# sequence, calls at this site; the rest is mostly the same at one site: bytes, elements, root or peer, tag, site,
+# communicator, operation, element type, reduction, flags, request. The other half is for messages: matched source and
+# tag; source, tag, element type, bytes and sequence of what an exchange receives.
+RECORD = struct.Struct("<QQQqQqqiiIHHHHHH")
+WHAT = struct.Struct("<qqiiIHHHHHH")
+RECORD_OF_BYTES = struct.Struct(f"<QQQqQ{WHAT.size}s")  # the same, with the rest packed already
+RECORD_BYTES = 128
+SECOND = struct.Struct("<iiiiIqq")
+SECOND_OFFSET = 80
+NUM_SLOTS = 4096
+RECORDS_AT = WAITED_AT + WAITED_BYTES
+LEFT_OFFSET, FLAGS_OFFSET, REQUEST_OFFSET = 16, 76, 78
+
+MAX_REQUESTS = 1024  # outstanding at one time; number 0 is kept for "not listed"
+REQUESTS_AT = RECORDS_AT + NUM_SLOTS * RECORD_BYTES
+
+# a channel: communicator, direction, peer, tag, count of messages
+CHANNEL = struct.Struct("<HHiiIQQ")
+CHANNEL_BYTES = 32
+MAX_CHANNELS = 4096
+CHANNELS_AT = REQUESTS_AT + MAX_REQUESTS * RECORD_BYTES
+CHANNEL_COUNT_OFFSET = 16
+
+TEXT_AT = CHANNELS_AT + MAX_CHANNELS * CHANNEL_BYTES
+RING_BYTES = 1 << 20
+TEXT_BYTES_MAX = RING_BYTES - TEXT_AT
+
+# flags of a record
+NONBLOCKING, PERSISTENT, FAILED, OWN_TIMEOUT, NO_SIZE = 1, 2, 4, 8, 16
+# what a peer, a root or a tag says when it is not a number of one
+NOTHING, ANY, NOBODY = -1, -2, -3
+
+SENT, RECEIVED = 1, 2
+
+assert RECORD.size == RECORD_OF_BYTES.size == SECOND_OFFSET
+assert SECOND_OFFSET + SECOND.size <= RECORD_BYTES
+assert CHANNEL.size <= CHANNEL_BYTES
+assert TEXT_BYTES_MAX > 100_000
+
+# The board of a communicator: one row of words per position, two words per member; see board.py
+BOARD_ROWS = 64
+UNKNOWN_BYTES = (1 << 56) - 1

@@ -1,0 +1,60 @@
+"""The shared memory of one rank: its words, its bytes, and what is said once, as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from paceline.guard.shared_memory import layout
+
+
+class Ring:
+    """A file of fixed size that this rank writes and the judge reads."""
+
+    __slots__ = ("_text_end", "_text_lock", "bytes", "words")
+
+    def __init__(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, layout.RING_BYTES)
+            self.bytes = mmap.mmap(descriptor, layout.RING_BYTES)
+        finally:
+            os.close(descriptor)
+        self.words = memoryview(self.bytes).cast("Q")
+        self._text_lock = threading.Lock()
+        self._text_end = 0
+
+    def write_text(self, value: dict[str, Any], *, reserve: int = 0) -> bool:
+        """Append one line of JSON; say whether it did fit, with so many bytes left for what matters more."""
+        line = json.dumps(value).encode() + b"\n"
+        with self._text_lock:
+            begin = layout.TEXT_AT + self._text_end
+            if self._text_end + len(line) > layout.TEXT_BYTES_MAX - reserve:
+                return False
+            self.bytes[begin : begin + len(line)] = line
+            self._text_end += len(line)
+            self.words[layout.TEXT_BYTES] = self._text_end
+            return True
+
+    def lose(self, bit: int) -> None:
+        """Note that something did not fit, so that nobody concludes from its absence."""
+        self.words[layout.LOST] |= bit
+
+
+def start_time(pid: int) -> int:
+    """Return when a process began, in clock ticks since the machine did; with the pid it names the process."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def judge_lives(folder: Path) -> bool:
+    """Say whether the judge of this run is still there to be waited for."""
+    try:
+        pid, began = map(int, (folder / "judge").read_text().split())
+        return start_time(pid) == began
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""The Loader: one pass after another over a dataset of known size."""

@@ -1,0 +1,111 @@
+"""What became of an epoch: samples used, dropped, padded, repeated, skipped; evenness of work; time spent waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from paceline.loader.row_exchange.balancer import StepStatistics
+from paceline.plan import Summary
+
+_FEW = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSummary:
+    """What became of one pass, over all ranks.
+
+    Attributes:
+        epoch: The epoch.
+        num_steps: Steps that every rank has made.
+        num_used: Different samples that were handed out.
+        num_dropped: Samples that were not, because of the tail.
+        num_padded: Rows of padding because of the tail.
+        num_repeated: Rows of samples that came again.
+        num_skipped: Samples that could not be loaded; their rows are padding.
+        skipped: The first few of them, with the reason.
+        imbalance_before: The heaviest rank's cost over the mean, as batches were loaded, averaged over steps; None
+            without a cost function.
+        imbalance_after: The same, as they were handed out.
+        seconds: From the first batch that was asked for to the end, on the slowest rank.
+        seconds_waiting: How long the loop has waited for data, on the rank that waited longest.
+    """
+
+    epoch: int
+    num_steps: int
+    num_used: int
+    num_dropped: int
+    num_padded: int
+    num_repeated: int
+    num_skipped: int
+    skipped: tuple[tuple[int, str], ...]
+    imbalance_before: float | None
+    imbalance_after: float | None
+    seconds: float
+    seconds_waiting: float
+
+    def __str__(self) -> str:
+        counts = {
+            "used": self.num_used,
+            "dropped": self.num_dropped,
+            "padded": self.num_padded,
+            "repeated": self.num_repeated,
+            "skipped": self.num_skipped,
+        }
+        parts = [f"epoch {self.epoch}: {self.num_steps} steps"]
+        parts += [f"{count} {name}" for name, count in counts.items() if count or name == "used"]
+        if self.imbalance_before is not None and self.imbalance_after is not None:
+            parts.append(f"imbalance {self.imbalance_before:.3f} -> {self.imbalance_after:.3f}")
+        share = self.seconds_waiting / self.seconds if self.seconds else 0.0
+        return ", ".join([*parts, f"{self.seconds:.1f} s, of which {share:.0%} waiting for data"])
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one rank notes during a pass."""
+
+    skipped: list[tuple[int, str]] = field(default_factory=list)
+    num_skipped_rows: int = 0
+    skipped_samples: set[int] = field(default_factory=set)
+    seconds: float = 0.0
+    seconds_waiting: float = 0.0
+    num_balanced: int = 0
+    before: float = 0.0  # sums over steps
+    after: float = 0.0
+
+    def note_skipped(self, skipped: list[tuple[int, str]]) -> None:
+        """Count samples that were skipped; keep the first few."""
+        self.num_skipped_rows += len(skipped)
+        self.skipped_samples.update(sample for sample, _ in skipped)
+        self.skipped += skipped[: _FEW - len(self.skipped)] if len(self.skipped) < _FEW else []
+
+    def note_step(self, step: StepStatistics) -> None:
+        """Note how even a step was."""
+        self.num_balanced += 1
+        self.before += step.imbalance_before
+        self.after += step.imbalance_after
+
+    def put_together(self, told: list[Tally], *, epoch: int, counts: Summary | None) -> EpochSummary:
+        """Return the summary, the same on all ranks.
+
+        Args:
+            told: What all ranks have noted.
+            epoch: The epoch.
+            counts: What the plan of the pass says; None if it had no step.
+        """
+        num_skipped = len(set().union(*(tally.skipped_samples for tally in told)))
+        num_skipped_rows = sum(tally.num_skipped_rows for tally in told)
+        counts = counts or Summary(num_steps=0, num_used=0, num_dropped=0, num_padded=0, num_repeated=0)
+        return EpochSummary(
+            epoch=epoch,
+            num_steps=counts.num_steps,
+            num_used=counts.num_used - num_skipped,
+            num_dropped=counts.num_dropped,
+            num_padded=counts.num_padded,
+            num_repeated=counts.num_repeated - num_skipped_rows + num_skipped,
+            num_skipped=num_skipped,
+            skipped=tuple(sorted({pair for tally in told for pair in tally.skipped})[:_FEW]),
+            imbalance_before=self.before / self.num_balanced if self.num_balanced else None,
+            imbalance_after=self.after / self.num_balanced if self.num_balanced else None,
+            seconds=max(tally.seconds for tally in told),
+            seconds_waiting=max(tally.seconds_waiting for tally in told),
+        )

@@ -1,0 +1,71 @@
+"""Notes what a loader hands out, step by step, where a watched run keeps its records; nothing where nobody watches.
+
+The folder is named by a variable of the environment, so neither the guard nor a report is needed to load data. A note
+is one short line in a file of this rank, written at once: a rank may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from paceline.loader.epochs.epoch_summary import EpochSummary
+from paceline.loader.row_exchange.balancer import StepStatistics
+
+RUN_FOLDER = "PACELINE_RUN_FOLDER"  # as the guard sets it
+_MAX_STEPS = 20_000  # of one rank; later ones are counted in the summary of their epoch only
+_NUMBERS = itertools.count()  # tell the loaders of one process apart
+
+
+class Notes:
+    """The file of one loader on one rank.
+
+    Args:
+        rank: The rank, as the loader knows it.
+        world_size: The number of ranks.
+    """
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        folder = os.environ.get(RUN_FOLDER)
+        self._path = None if not folder else Path(folder) / f"work.{os.getpid()}.jsonl"
+        self._about = {"rank": rank, "world_size": world_size}
+        self._loader = next(_NUMBERS)
+        self._num_steps = 0
+
+    def begin(self, epoch: int, num_steps: int, batch_size: int) -> None:
+        """Note that a pass begins."""
+        self._write({"pass": epoch, "num_steps": num_steps, "batch_size": batch_size, **self._about})
+
+    def step(self, step: int, *, num_rows: int, num_real: int, waited: float, balanced: StepStatistics | None) -> None:
+        """Note a batch that is handed out."""
+        if self._path is None or self._num_steps >= _MAX_STEPS:
+            return
+        self._num_steps += 1
+        note: dict[str, Any] = {"step": step, "rows": num_rows, "real": num_real, "waited_us": round(waited * 1e6)}
+        if balanced is not None:
+            note |= {"before": round(balanced.imbalance_before, 4), "after": round(balanced.imbalance_after, 4)}
+            note |= {"moved": balanced.num_moved, "bytes": balanced.bytes_sent}
+        self._write(note)
+
+    def end(self, summary: EpochSummary) -> None:
+        """Note what became of the pass."""
+        if self._path is not None:
+            self._write({"summary": asdict(summary), "is_cut": self._num_steps >= _MAX_STEPS})
+
+    def _write(self, note: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        line = json.dumps({"loader": self._loader, "at_ns": time.monotonic_ns(), **note}).encode() + b"\n"
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError:  # the folder is gone with its run, or its memory is full: the job matters more than its notes
+            self._path = None

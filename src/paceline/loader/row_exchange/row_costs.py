@@ -1,0 +1,135 @@
+"""What all ranks' rows cost, on every rank: one small message, on which ranks agree or fail together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from paceline.balance import whole_costs
+from paceline.batch.batch import Batch
+from paceline.batch.jagged import Jagged
+from paceline.batch.schema import fingerprint
+from paceline.comm import Comm
+from paceline.errors import PacelineError
+from paceline.loader.agreement.headers import Facts, check_agreement, gather_message_bytes
+
+_NUMBER_BYTES = 8
+
+CostFunction = Callable[[Batch], Any]
+Costs = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowCosts:
+    """What this rank's rows cost; or why that is not known."""
+
+    numbers: np.ndarray[Any, Any]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GlobalCosts:
+    """What the rows of all ranks cost, rank after rank, padding with 0.
+
+    Attributes:
+        costs: One whole number for each of world_size * batch_size rows.
+        real: Which rows are real.
+        num_real: Real rows of each rank.
+        num_bytes: What each rank's real rows take.
+    """
+
+    costs: Costs
+    real: np.ndarray[Any, np.dtype[np.bool_]]
+    num_real: list[int]
+    num_bytes: list[int]
+
+
+def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
+    """Ask what the rows of a batch cost. Nothing is raised here: the other ranks must be told first."""
+    nothing = np.zeros(batch.batch_size, np.int64)
+    try:
+        given = cost(batch)
+        if isinstance(given, torch.Tensor):
+            given = (given.double() if given.is_floating_point() else given).detach().cpu().numpy()
+        array = np.asarray(given)
+        if array.shape not in ((batch.batch_size,), (batch.num_real,)):
+            wanted = f"{batch.batch_size} rows, or its {batch.num_real} real ones"
+            return RowCosts(numbers=nothing, problem=f"costs must be one for each of {wanted}, got {array.shape}")
+        numbers = np.zeros(batch.batch_size, np.float64 if array.dtype.kind == "f" else np.int64)
+        whole_costs(array[: batch.num_real])  # raises if some cannot be used
+        numbers[: batch.num_real] = array[: batch.num_real]
+    except PacelineError as error:
+        return RowCosts(numbers=nothing, problem=str(error))
+    except Exception as error:
+        return RowCosts(numbers=nothing, problem=f"the cost function raised {type(error).__name__}: {error}")
+    return RowCosts(numbers=numbers)
+
+
+def gather_costs(comm: Comm, batch: Batch, mine: RowCosts, settings: str) -> GlobalCosts:
+    """Tell all ranks what this rank's rows cost. Ranks that do not have the same in common all raise.
+
+    Args:
+        comm: The ranks.
+        batch: This rank's rows.
+        mine: What they cost.
+        settings: What must be the same on all ranks besides; shown if it is not.
+    """
+    facts = Facts(
+        same={
+            "batch_size": batch.batch_size,
+            "fields": fingerprint(batch.schema()),
+            "settings": int.from_bytes(hashlib.blake2b(settings.encode(), digest_size=7).digest(), "little"),
+        },
+        details=lambda: {
+            "batch_size": [f"batch_size {batch.batch_size}"],
+            "fields": [str(field) for field in batch.schema()],
+            "settings": [settings],
+        },
+        problem=mine.problem,
+    )
+    numbers = mine.numbers
+    header = [*facts.header(), batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
+    sent = np.concatenate([np.array(header, np.int64), numbers.view(np.int64)])
+    length = gather_message_bytes(comm.world_size) // _NUMBER_BYTES
+    first = np.zeros(length, np.int64)
+    first[: min(length, sent.size)] = sent[:length]
+    told = _all_gather(comm, first, batch.device)
+    check_agreement(comm, facts, told[:, : len(header)].tolist(), batch.device)
+    if sent.size > length:  # all ranks have the same batch_size, so all go on
+        told = np.concatenate([told, _all_gather(comm, sent[length:], batch.device)], axis=1)
+    num_real, num_bytes, fractions = told[:, len(header) - 3 : len(header)].T.tolist()
+    content = told[:, len(header) : len(header) + batch.batch_size]
+    # one rank may have whole numbers where another has fractions: then all are read as fractions
+    rows = [
+        row.view(np.float64) if fraction else row.astype(np.float64) if any(fractions) else row
+        for row, fraction in zip(np.ascontiguousarray(content), fractions, strict=True)
+    ]
+    costs, _ = whole_costs(np.concatenate(rows))
+    real = (np.arange(batch.batch_size) < np.array(num_real)[:, None]).reshape(-1)
+    return GlobalCosts(costs=costs, real=real, num_real=num_real, num_bytes=num_bytes)
+
+
+def bytes_in(batch: Batch) -> int:
+    """Return what the real rows of a batch take: what has to travel."""
+    total = 0
+    for field in batch.to_dict().values():
+        if isinstance(field, Jagged):
+            lists = [field.values] if field.weights is None else [field.values, field.weights]
+            total += sum(tensor.numel() * tensor.element_size() for tensor in lists)
+            total += batch.num_real * len(field.keys) * field.lengths.element_size()
+        else:
+            total += field[: batch.num_real].numel() * field.element_size()
+    return total
+
+
+def _all_gather(comm: Comm, numbers: Costs, device: torch.device) -> Costs:
+    """Gather numbers by way of the batch's device: a carrier for GPUs carries nothing else."""
+    if device.type == "cpu":
+        return comm.all_gather(numbers)
+    gathered: Costs = comm.all_gather(torch.from_numpy(numbers).to(device)).cpu().numpy()
+    return gathered

@@ -1,0 +1,89 @@
+"""Who costs time: how long each rank waited, how long others waited for it, and at which lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.guard.shared_memory.operations import BY_CODE, shown_name
+from paceline.report.evidence.call_table import NOBODY, Calls
+from paceline.report.evidence.waiting import Waits
+
+_MOST_SITES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankCost:
+    """What a rank waited, and what it made others wait."""
+
+    rank: int
+    num_calls: int
+    seconds_waited: float
+    seconds_caused: float  # of others, added up
+    num_last: int  # calls that others had to wait for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteCost:
+    """What was waited at a line, over all ranks."""
+
+    site: str
+    call: str
+    num_calls: int
+    seconds_waited: float
+    longest: float
+    mostly_for: int | None  # the rank that most of it was waited for
+    mostly_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Where time was waited away."""
+
+    seconds: float  # of the run
+    ranks: tuple[RankCost, ...]
+    sites: tuple[SiteCost, ...]
+
+
+def find_costs(calls: Calls, waits: Waits) -> Costs:
+    """Add up waits by rank and by place."""
+    size = max(calls.ranks, default=-1) + 1
+    size = max(size, int(waits.for_rank.max(initial=NOBODY)) + 1)
+    seconds = waits.waited / 1e9
+    blamed = waits.for_rank >= 0
+    waited = np.bincount(calls.rank, weights=seconds, minlength=size)
+    caused = np.bincount(waits.for_rank[blamed], weights=seconds[blamed], minlength=size)
+    num_last = np.bincount(waits.for_rank[blamed], minlength=size)
+    num_calls = np.bincount(calls.rank, minlength=size)
+    ranks = [
+        RankCost(
+            rank=rank, num_calls=int(num_calls[rank]), seconds_waited=float(waited[rank]),
+            seconds_caused=float(caused[rank]), num_last=int(num_last[rank]),
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    return Costs(seconds=calls.end / 1e9, ranks=tuple(ranks), sites=tuple(_sites(calls, waits)))
+
+
+def _sites(calls: Calls, waits: Waits) -> list[SiteCost]:
+    """Return the places at which most was waited."""
+    key = calls.site * (1 << 16) + calls.operation
+    places, number = np.unique(key, return_inverse=True)
+    totals = np.bincount(number, weights=waits.waited, minlength=len(places))
+    found = []
+    for place in np.argsort(-totals, kind="stable")[:_MOST_SITES].tolist():
+        here = number == place
+        waited, whom = waits.waited[here], waits.for_rank[here]
+        by_rank = np.bincount(whom[whom >= 0], weights=waited[whom >= 0])
+        most = int(by_rank.argmax()) if len(by_rank) else None
+        share = float(by_rank[most] / waited.sum()) if most is not None and waited.sum() else 0.0
+        found.append(
+            SiteCost(
+                site=calls.sites[int(places[place]) >> 16],
+                call=shown_name(BY_CODE[int(places[place]) & 0xFFFF].name),
+                num_calls=int(here.sum()), seconds_waited=float(totals[place]) / 1e9,
+                longest=float(waited.max()) / 1e9, mostly_for=most, mostly_share=share,
+            )
+        )  # fmt: skip
+    return found

@@ -1,0 +1,1 @@
+"""Values as plain text and as JSON. It prints nothing."""

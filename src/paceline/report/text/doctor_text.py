@@ -1,0 +1,115 @@
+"""What the doctor saw, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from paceline.doctor.flight import FlightRecord, finding_of
+from paceline.doctor.observed_job import Diagnosis, SeenRank, Thread
+from paceline.errors import name_ranks
+from paceline.report.text.finding_text import finding_as_json, group_as_json
+from paceline.report.text.tables import table_text, visible
+
+_COLOURS = {"head": "\033[1;31m", "key": "\033[1m", "end": "\033[0m"}
+
+
+def diagnosis_as_text(diagnosis: Diagnosis, *, colours: bool = False) -> str:
+    """Say what was seen of a job: one sentence, the ranks in groups, what follows and what cannot be said."""
+    head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
+    job = diagnosis.job
+    if diagnosis.finding is not None:
+        lines = [f"{head}paceline: {visible(diagnosis.finding.summary)}{end}"]
+    else:
+        lines = [f"{key}paceline: nothing is provably out of line{end}"]
+    size = (
+        f"{len(job.ranks)} of {job.world_size} ranks" if job.world_size is not None else f"{len(job.ranks)} processes"
+    )
+    lines.append(f"  {size} of {visible(job.name)}; ranks by {job.ranks_from}")
+    rows = [
+        (name_ranks(group.ranks), group.call or group.state, visible(group.site or ""), visible(group.detail))
+        for group in diagnosis.groups
+    ]
+    lines += [f"  {line}" for line in table_text(("", "", "", ""), rows).splitlines()[1:]]
+    lines += [f"  {key}seen:{end} {visible(text)}" for text in diagnosis.says]
+    lines += [f"  {key}cannot say:{end} {visible(text)}" for text in diagnosis.cannot]
+    lines += [f"  {key}note:{end} {visible(text)}" for text in job.notes]
+    if diagnosis.finding is not None:
+        lines.append(f"  {key}change:{end} {diagnosis.finding.advice}")
+    return "\n".join(lines)
+
+
+def flight_as_text(record: FlightRecord, *, colours: bool = False) -> str:
+    """Say what the Flight Recorder's dumps say."""
+    head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
+    lines = [f"{key}Flight Recorder of {name_ranks(record.ranks)}:{end}"]
+    if record.mismatch is not None:
+        lines.append(f"  {head}{visible(record.mismatch)}{end}")
+    lines += [f"  {visible(text)}" for text in record.says]
+    if record.mismatch is None and not record.says:
+        lines.append("  all calls that are recorded on several ranks are alike")
+    lines += [f"  {key}left out:{end} {visible(text)}" for text in record.problems]
+    return "\n".join(lines)
+
+
+def doctor_as_json(exit_code: int, diagnoses: Sequence[Diagnosis], record: FlightRecord | None) -> dict[str, Any]:
+    """Return all of it as JSON has it: a diagnosis as that of a run, and a part for each job with its stacks."""
+    finding = next((diagnosis.finding for diagnosis in diagnoses if diagnosis.finding is not None), None)
+    if finding is None and record is not None:
+        finding = finding_of(record)
+    return {
+        "version": 1,
+        "outcome": "finding" if exit_code else "ok",
+        "exit_code": exit_code,
+        "finding": finding_as_json(finding) if finding is not None else None,
+        "jobs": [_job_as_json(diagnosis) for diagnosis in diagnoses],
+        "flight_recorder": _flight_as_json(record),
+    }
+
+
+def _job_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    job = diagnosis.job
+    return {
+        "name": job.name,
+        "world_size": job.world_size,
+        "ranks_from": job.ranks_from,
+        "finding": finding_as_json(diagnosis.finding) if diagnosis.finding is not None else None,
+        "groups": [group_as_json(group) for group in diagnosis.groups],
+        "missing": list(job.missing),
+        "num_elsewhere": job.num_elsewhere,
+        "unseen": [{"rank": rank, "reason": why} for rank, why in sorted(job.unseen.items())],
+        "says": list(diagnosis.says),
+        "cannot": list(diagnosis.cannot),
+        "notes": list(job.notes),
+        "stacks": [_rank_as_json(seen) for seen in job.ranks],
+    }
+
+
+def _rank_as_json(seen: SeenRank) -> dict[str, Any]:
+    return {
+        "rank": seen.rank,
+        "pid": seen.pid,
+        "has_moved": seen.has_moved,
+        "seconds": round(seen.seconds, 2),
+        "processor_share": round(seen.processor_share, 3),
+        "kernel_state": seen.second.kernel_state,
+        "kernel_wait": seen.second.kernel_wait,
+        "threads": [_thread_as_json(thread) for thread in seen.second.threads],
+    }
+
+
+def _thread_as_json(thread: Thread) -> dict[str, Any]:
+    frames = [{"function": frame.function, "file": frame.file, "line": frame.line} for frame in thread.frames]
+    return {"name": thread.name, "is_main": thread.is_main, "frames": frames}
+
+
+def _flight_as_json(record: FlightRecord | None) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    return {
+        "ranks": list(record.ranks),
+        "mismatch": record.mismatch,
+        "odd_ranks": list(record.odd_ranks),
+        "says": list(record.says),
+        "problems": list(record.problems),
+    }
