@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
 _Choice = TypeVar("_Choice", bound=Enum)
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 class PacelineError(Exception):
@@ -80,3 +81,16 @@ def name_ranks(ranks: Iterable[int]) -> str:
             runs.append([rank, rank])
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
     return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(texts)}"
+
+
+def group_ranks(keys: Mapping[int, _Key]) -> list[tuple[_Key, tuple[int, ...]]]:
+    """Put ranks that have the same key together: the largest group first, and of equal ones that of the lowest rank.
+
+    >>> group_ranks({0: "barrier", 1: "reduce", 2: "reduce", 3: "gather"})
+    [('reduce', (1, 2)), ('barrier', (0,)), ('gather', (3,))]
+    """
+    groups: dict[_Key, list[int]] = {}
+    for rank in sorted(keys):
+        groups.setdefault(keys[rank], []).append(rank)
+    # sorted() is stable, and groups were met in the order of their lowest ranks
+    return [(key, tuple(ranks)) for key, ranks in sorted(groups.items(), key=lambda item: -len(item[1]))]

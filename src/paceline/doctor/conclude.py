@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from paceline.doctor.observed_job import Diagnosis, SeenJob
 from paceline.doctor.stack_calls import Standing, standing_of
-from paceline.errors import name_ranks
+from paceline.errors import group_ranks, name_ranks
 from paceline.guard.verdict.finding import Finding, RankGroup
 from paceline.guard.verdict.wording import verb
 
@@ -33,34 +33,30 @@ def conclude(job: SeenJob) -> Diagnosis:
 
 
 def _groups(job: SeenJob, standings: _Standings, moved: set[int]) -> tuple[RankGroup, ...]:
-    alike: dict[RankGroup, list[int]] = {}
-    for rank, found in standings.items():
-        state = "blocked" if found.call is not None else "running"
-        detail = found.detail
-        if found.call is not None:
-            where = "has moved between the looks" if rank in moved else "has not moved"
-            detail = f"{detail}, {where}" if detail else where
-        communicator = "WORLD" if found.on_world else None
-        alike.setdefault(
-            RankGroup(
-                ranks=(), state=state, call=found.call, communicator=communicator, site=found.site, detail=detail
-            ),
-            [],
-        ).append(rank)
-    made = [replace(group, ranks=tuple(sorted(ranks))) for group, ranks in alike.items()]
+    alike = {rank: _group_of(found, has_moved=rank in moved) for rank, found in standings.items()}
+    groups = [replace(group, ranks=ranks) for group, ranks in group_ranks(alike)]
     if job.missing:
-        made.append(RankGroup(ranks=job.missing, state="exited", detail="no such process on this machine any more"))
+        groups.append(RankGroup(ranks=job.missing, state="exited", detail="no such process on this machine any more"))
     for rank, why in job.unseen.items():
-        made.append(RankGroup(ranks=(rank,), state="running", detail=f"could not be looked at: {why}"))
-    return tuple(sorted(made, key=lambda group: (-len(group.ranks), group.ranks)))
+        groups.append(RankGroup(ranks=(rank,), state="running", detail=f"could not be looked at: {why}"))
+    return tuple(sorted(groups, key=lambda group: (-len(group.ranks), group.ranks)))
 
 
-def _by_call(still: _Standings) -> dict[str, list[int]]:
-    calls: dict[str, list[int]] = {}
-    for rank, found in still.items():
-        if found.is_collective:
-            calls.setdefault(found.likeness, []).append(rank)
-    return calls
+def _group_of(found: Standing, *, has_moved: bool) -> RankGroup:
+    """Describe a rank as all that are like it, without saying which they are."""
+    state, detail = "running", found.detail
+    if found.call is not None:
+        state = "blocked"
+        moved = "has moved between the looks" if has_moved else "has not moved"
+        detail = f"{detail}, {moved}" if detail else moved
+    communicator = "WORLD" if found.on_world else None
+    return RankGroup(ranks=(), state=state, call=found.call, communicator=communicator, site=found.site, detail=detail)
+
+
+def _by_call(still: _Standings) -> list[tuple[int, ...]]:
+    """Return the ranks that are in the same collective, the most first."""
+    alike = {rank: found.likeness for rank, found in still.items() if found.is_collective}
+    return [ranks for _, ranks in group_ranks(alike)]
 
 
 def _is_whole(job: SeenJob, still: _Standings) -> bool:
@@ -77,8 +73,8 @@ def _different(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> 
         calls = _by_call({rank: found for rank, found in still.items() if found.on_world and found.needs_all})
     if len(calls) < 2:
         return None
-    ordered = sorted(calls.values(), key=lambda ranks: (len(ranks), -min(ranks)))
-    odd = tuple(sorted(ordered[0])) if len(ordered[0]) < len(ordered[-1]) else ()
+    ordered = calls[::-1]  # the ranks at fault first: the fewest
+    odd = ordered[0] if len(ordered[0]) < len(ordered[-1]) else ()
     sides = "; ".join(_side(still, ranks, first=number == 0) for number, ranks in enumerate(ordered))
     return Finding(
         kind="mismatch", field="operation", ranks=odd or tuple(sorted(still)), cause="different-collectives",
@@ -101,7 +97,7 @@ def _gone(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> Findi
     here = len(still) == len(job.ranks) > 0 and not job.unseen and job.num_elsewhere == 0
     if not job.missing or not here or any(not found.is_collective for found in still.values()):
         return None
-    waiting = "; ".join(_side(still, ranks, first=True) for ranks in _by_call(still).values())
+    waiting = "; ".join(_side(still, ranks, first=True) for ranks in _by_call(still))
     return Finding(
         kind="peer-gone", field=None, ranks=job.missing, cause="early-exit",
         summary=f"{name_ranks(job.missing)} {verb(job.missing, 'is', 'are')} not there any more, while {waiting}",
@@ -116,7 +112,7 @@ def _says(
     said = []
     running = sorted(rank for rank, found in standings.items() if found.call is None)
     calls = _by_call(still)
-    collectives = [still[min(ranks)].call for ranks in calls.values()]
+    collectives = [still[min(ranks)].call for ranks in calls]
     if running and still:
         said.append(
             f"{name_ranks(running)} {verb(running, 'runs', 'run')}, so {verb(running, 'it is', 'they are')} late as "

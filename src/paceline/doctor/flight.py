@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.doctor.stack_calls import is_not_own
-from paceline.errors import InputError, name_ranks
+from paceline.errors import InputError, group_ranks, name_ranks
 from paceline.guard.verdict.finding import Finding, RankGroup
 
 _MAX_BYTES = 256 << 20
@@ -143,7 +143,7 @@ def _compare(entries: Mapping[int, list[Entry]], problems: list[str]) -> FlightR
                 f"{name_ranks(ranks)} {by_rank[ranks[0]].operation} at {by_rank[ranks[0]].site}" for ranks in sides
             )
             mismatch = f"call {sequence} of group {group} differs: {said}"
-            odd = tuple(sides[-1]) if len(sides[-1]) < len(sides[0]) else ()
+            odd = sides[-1] if len(sides[-1]) < len(sides[0]) else ()
             groups = tuple(_group(ranks, by_rank[ranks[0]]) for ranks in sides)
             break
     return FlightRecord(
@@ -152,21 +152,20 @@ def _compare(entries: Mapping[int, list[Entry]], problems: list[str]) -> FlightR
     )  # fmt: skip
 
 
-def _group(ranks: list[int], entry: Entry) -> RankGroup:
+def _group(ranks: tuple[int, ...], entry: Entry) -> RankGroup:
     return RankGroup(
-        ranks=tuple(ranks), state="running" if entry.is_done else "blocked", call=entry.operation,
+        ranks=ranks, state="running" if entry.is_done else "blocked", call=entry.operation,
         communicator=entry.group, sequence=entry.sequence, site=entry.site, detail=entry.sizes,
         has_returned=entry.is_done,
     )  # fmt: skip
 
 
-def _sides(by_rank: Mapping[int, Entry]) -> list[list[int]]:
+def _sides(by_rank: Mapping[int, Entry]) -> list[tuple[int, ...]]:
     """Return the ranks that made a call alike, the most first."""
-    sides: dict[tuple[str, str], list[int]] = {}
-    for rank, entry in by_rank.items():
-        sizes = entry.sizes if entry.operation in _SIZED else ""
-        sides.setdefault((entry.operation, sizes), []).append(rank)
-    return sorted(sides.values(), key=lambda ranks: -len(ranks))
+    alike = {
+        rank: (entry.operation, entry.sizes if entry.operation in _SIZED else "") for rank, entry in by_rank.items()
+    }
+    return [ranks for _, ranks in group_ranks(alike)]
 
 
 def _says(entries: Mapping[int, list[Entry]], calls: Mapping[tuple[str, int], Mapping[int, Entry]]) -> list[str]:
