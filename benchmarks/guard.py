@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.verdict.diagnose import find_certain, find_stuck
-from paceline.guard.verdict.snapshot import Call, Group, RankState, Snapshot, Waiting
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call, Membership, RankState, Snapshot, Waiting
 from record import write_record
 
 SEED = 0
@@ -82,29 +83,31 @@ def paired() -> dict[str, Any]:
 def judge_seconds() -> dict[str, float]:
     """Time the judgement of a snapshot of 10,000 ranks, in milliseconds."""
     size, name = 10_000, "mpi-world"
-    groups = {name: Group(name="WORLD", ranks=tuple(range(size)))}
+    communicators = {name: Membership(name="WORLD", ranks=tuple(range(size)))}
 
-    def snapshot(calls: list[Call]) -> Snapshot:
+    def inspection(calls: list[Call]) -> Inspection:
         ranks = [
             RankState(
                 rank=rank, threads=(Waiting(call=call),), positions={name: call.sequence}, history=(call,)
             )
             for rank, call in enumerate(calls)
         ]  # fmt: skip
-        return Snapshot(ranks=ranks, groups=groups)
+        return Inspection(Snapshot(ranks=ranks, communicators=communicators))
 
     barrier = Call(operation="Barrier", communicator=name, sequence=5, site="train.py:38")
     other = Call(operation="Reduce", communicator=name, sequence=5, root=0, site="train.py:46")
     receives = [
-        Call(operation="Recv", communicator=name, root=(rank + 1) % size, tag=0, site="ring.py:5")
+        Call(operation="Recv", communicator=name, peer=(rank + 1) % size, tag=0, site="ring.py:5")
         for rank in range(size)
     ]
-    mismatch = snapshot([other if rank == 7_777 else barrier for rank in range(size)])
-    fine = snapshot([barrier] * size)
-    ring = snapshot(receives)
+    mismatch = inspection([other if rank == 7_777 else barrier for rank in range(size)])
+    fine = inspection([barrier] * size)
+    ring = inspection(receives)
     cases: dict[str, Callable[[], object]] = {
         "one rank calls something else": lambda: find_certain(mismatch),
-        "all in one barrier, nothing wrong": lambda: find_certain(fine) or find_stuck(fine, cautious=False),
+        "all in one barrier, nothing wrong": lambda: (
+            find_certain(Inspection(fine)) or find_stuck(Inspection(fine), cautious=False)
+        ),
         "a ring of receives": lambda: find_stuck(ring, cautious=True),
     }
     figures = {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME, DTYPE_CODES, REDUCTION_CODES
+from paceline.guard.shared_memory.record_fields import RECORD_BYTES, WORD
 from paceline.report.evidence.ring_file import RECORD
 
 WORLD = "0123456789ab.0"
@@ -52,7 +53,7 @@ def _write_ring(folder: Path, rank: int, num_ranks: int, entered: object, left: 
     ends[-1] = 0
     records = np.zeros(num_calls, RECORD)
     numbers = np.arange(num_calls)
-    records["number"], records["entered"], records["left"] = numbers + 1, begins, ends
+    records["number"], records["entered_ns"], records["left_ns"] = numbers + 1, begins, ends
     records["sequence"], records["at_site"] = numbers + 1, numbers // 2 + 1
     is_barrier = numbers % 2 == 1
     records["operation"] = np.where(is_barrier, BY_NAME["torch.barrier"].code, BY_NAME["torch.all_reduce"].code)
@@ -60,15 +61,15 @@ def _write_ring(folder: Path, rank: int, num_ranks: int, entered: object, left: 
     records["num_bytes"], records["count"] = np.where(is_barrier, -1, 4096), np.where(is_barrier, -1, 1024)
     records["dtype"] = np.where(is_barrier, 0, DTYPE_CODES["f4"])
     records["reduction"] = np.where(is_barrier, 0, REDUCTION_CODES["SUM"])
-    records["root"] = records["tag"] = layout.NOTHING
+    records["root"] = layout.NOTHING
     if is_last:
         records["operation"][-1], records["site"][-1] = BY_NAME["torch.broadcast"].code, 3
         records["root"][-1] = 0
     raw = bytearray(layout.RING_BYTES)
     for record in records[-layout.NUM_SLOTS :]:
-        begin = layout.RECORDS_AT + (int(record["number"]) - 1) % layout.NUM_SLOTS * layout.RECORD_BYTES
-        raw[begin : begin + layout.RECORD_BYTES] = record.tobytes()
-    words = np.frombuffer(raw, "<u8", count=layout.HEADER_BYTES // layout.WORD)
+        begin = layout.RECORDS_AT + (int(record["number"]) - 1) % layout.NUM_SLOTS * RECORD_BYTES
+        raw[begin : begin + RECORD_BYTES] = record.tobytes()
+    words = np.frombuffer(raw, "<u8", count=layout.HEADER_BYTES // WORD)
     text = _texts(num_ranks)
     words[0], words[layout.PID] = layout.MAGIC, 10_000 + rank
     words[layout.WORLD_SIZE], words[layout.RANK], words[layout.TORCH_RANK] = num_ranks, rank, rank + 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family, Needs
-from paceline.guard.verdict.snapshot import Call, End, EndKind, Group, RankState, Snapshot, Waiting
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Waiting
 
 Program = Sequence[Call]
 
@@ -28,10 +28,15 @@ class Job:
     """Ranks that make their calls. Sends wait for their receive unless `buffers`; collectives wait as they must."""
 
     def __init__(
-        self, programs: Sequence[Program], groups: Mapping[str, Group], *, buffers: bool, ends: Mapping[int, End]
+        self,
+        programs: Sequence[Program],
+        communicators: Mapping[str, Membership],
+        *,
+        buffers: bool,
+        ends: Mapping[int, End],
     ) -> None:
         self.ranks = [_Rank(program) for program in programs]
-        self.groups, self.buffers, self.ends = dict(groups), buffers, dict(ends)
+        self.communicators, self.buffers, self.ends = dict(communicators), buffers, dict(ends)
 
     def can_move(self, rank: int) -> bool:
         """Say whether a rank can begin, leave or end something now."""
@@ -52,20 +57,20 @@ class Job:
 
     def _begin(self, rank: int, mine: _Rank) -> None:
         call = mine.program[mine.at]
-        name, family = call.communicator, call.facts.family
+        name, family = call.communicator, call.family
         if family is Family.COLLECTIVE:
             mine.positions[name] = mine.positions.get(name, 0) + 1
             call = replace(call, sequence=mine.positions[name])
         elif family is Family.SEND:
-            key = (name, call.root, call.tag)
+            key = (name, call.peer, call.tag)
             mine.sent[key] = mine.sent.get(key, 0) + 1
-            call = replace(call, sequence=mine.sent[key])
+            call = replace(call, message_number=mine.sent[key])
         mine.at += 1
         mine.inside = replace(call, number=len(mine.history))
         mine.history.append(mine.inside)
 
     def _leave(self, mine: _Rank, call: Call) -> None:
-        if call.facts.family is Family.RECEIVE:
+        if call.family is Family.RECEIVE:
             source, tag = self._available(self.ranks.index(mine), call)[0]
             key = (call.communicator, source, tag)
             mine.received[key] = mine.received.get(key, 0) + 1
@@ -73,50 +78,50 @@ class Job:
         mine.inside = None
 
     def _is_complete(self, rank: int, call: Call) -> bool:
-        group = self.groups[call.communicator]
-        family = call.facts.family
+        known = self.communicators[call.communicator]
+        family = call.family
         if family is Family.COLLECTIVE:
-            arrived = {r for r in group.ranks if self.ranks[r].positions.get(call.communicator, 0) >= call.sequence}
-            root = group.ranks[call.root] if call.facts.rooted else None
-            if call.facts.needs is Needs.FROM_ROOT:
+            arrived = {r for r in known.ranks if self.ranks[r].positions.get(call.communicator, 0) >= call.sequence}
+            root = known.ranks[call.root] if call.traits.rooted else None
+            if call.traits.needs is Needs.FROM_ROOT:
                 return root in arrived
-            if call.facts.needs is Needs.TO_ROOT and rank != root:
+            if call.traits.needs is Needs.TO_ROOT and rank != root:
                 return True
-            return arrived == set(group.ranks)
+            return arrived == set(known.ranks)
         if family is Family.SEND:
             return self.buffers or self._is_wanted(rank, call)
         return bool(self._available(rank, call))
 
     def _available(self, rank: int, call: Call) -> list[tuple[int, int]]:
         """Return source and tag of messages that a receive could take now."""
-        group = self.groups[call.communicator]
-        me = group.ranks.index(rank)
+        known = self.communicators[call.communicator]
+        me = known.ranks.index(rank)
         found = []
-        for member in range(len(group.ranks)) if call.root == ANY else (call.root,):
-            for (name, peer, tag), count in self.ranks[group.ranks[member]].sent.items():
+        for member in range(len(known.ranks)) if call.peer == ANY else (call.peer,):
+            for (name, peer, tag), count in self.ranks[known.ranks[member]].sent.items():
                 taken = self.ranks[rank].received.get((call.communicator, member, tag), 0)
                 if name == call.communicator and peer == me and call.tag in (ANY, tag) and count > taken:
                     found.append((member, tag))
         return found
 
     def _is_wanted(self, rank: int, call: Call) -> bool:
-        group = self.groups[call.communicator]
-        me = group.ranks.index(rank)
-        receiver = self.ranks[group.ranks[call.root]]
-        if receiver.received.get((call.communicator, me, call.tag), 0) >= call.sequence:
+        known = self.communicators[call.communicator]
+        me = known.ranks.index(rank)
+        receiver = self.ranks[known.ranks[call.peer]]
+        if receiver.received.get((call.communicator, me, call.tag), 0) >= call.message_number:
             return True
         other = receiver.inside
         return (
             other is not None
-            and other.facts.family is Family.RECEIVE
+            and other.family is Family.RECEIVE
             and other.communicator == call.communicator
-            and other.root in (ANY, me)
+            and other.peer in (ANY, me)
             and other.tag in (ANY, call.tag)
         )
 
     def snapshot(self) -> Snapshot:
         """Return the job as the judge would see it."""
-        return Snapshot(ranks=[self._state(rank) for rank in range(len(self.ranks))], groups=self.groups)
+        return Snapshot(ranks=[self._state(rank) for rank in range(len(self.ranks))], communicators=self.communicators)
 
     def _state(self, rank: int) -> RankState:
         mine = self.ranks[rank]

@@ -14,6 +14,7 @@ from tests.helpers.rings import write_rings
 from paceline.guard.observe.gauges import Gauges, JobView
 from paceline.guard.observe.watched_job import SharedMemory
 from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.record_fields import WORD
 from paceline.report.live.live_view import live_lines, live_text
 
 _CODES = re.compile(r"\x1b\[[\d;]*m")
@@ -47,7 +48,7 @@ def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: SharedMemory)
     view = look(rings)
     assert [rank.state for rank in view.ranks] == ["waiting", "running", "waiting"]
     assert [rank.call for rank in view.ranks] == ["Barrier", "", "Barrier"]
-    assert view.ranks[0].site.startswith("tests/rings.py:")
+    assert view.ranks[0].site.startswith("tests/helpers/rings.py:")
     assert (view.last_rank, view.ranks[1].share_last) == (1, 1.0)
     assert view.last_by_ms == pytest.approx(5.0, abs=0.01)
     assert [rank.share_in_calls for rank in view.ranks] == [1.0, 0.0, 1.0]
@@ -69,7 +70,7 @@ def test_ranks_that_have_not_come_yet_and_ranks_that_have_gone(tmp_path: Path, r
     write_rings(tmp_path, 4, calls=3, late=2, inside=False)
     (tmp_path / "ring.world.0.3").unlink()
     gone = bytearray((tmp_path / "ring.world.0.1").read_bytes())
-    struct.pack_into("<Q", gone, layout.START_TIME * layout.WORD, 1)  # of a process that is no more
+    struct.pack_into("<Q", gone, layout.START_TIME * WORD, 1)  # of a process that is no more
     (tmp_path / "ring.world.0.1").write_bytes(gone)
     view = look(rings)
     assert [rank.state for rank in view.ranks] == ["running", "killed", "running", "absent"]

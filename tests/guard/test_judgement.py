@@ -12,8 +12,9 @@ from tests.guard.simulation import Job
 
 from paceline.guard.verdict.diagnose import find_certain, find_stuck
 from paceline.guard.verdict.finding import Finding
-from paceline.guard.verdict.progress import stuck_ranks
-from paceline.guard.verdict.snapshot import Call, End, EndKind, Group, RankState, Snapshot, Waiting
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Waiting
+from paceline.guard.verdict.stuck_ranks import stuck_ranks
 
 _COLLECTIVES = ["Barrier", "Allreduce", "Bcast", "Reduce", "allgather"]
 Ranks = tuple[int, ...]
@@ -22,36 +23,36 @@ _WORLD = "mpi-world"
 
 
 @st.composite
-def programs(draw: st.DrawFn, min_ranks: int = 2) -> tuple[list[list[Call]], dict[str, Group]]:
+def programs(draw: st.DrawFn, min_ranks: int = 2) -> tuple[list[list[Call]], dict[str, Membership]]:
     """Draw a job as a global list of collectives and messages, which cannot block each other, dealt to the ranks."""
     world_size = draw(st.integers(min_ranks, 7))
-    groups = {_WORLD: Group(name="WORLD", ranks=tuple(range(world_size)))}
+    communicators = {_WORLD: Membership(name="WORLD", ranks=tuple(range(world_size)))}
     if draw(st.booleans()):
         members = draw(st.sets(st.integers(0, world_size - 1), min_size=min(3, world_size)))
-        groups["mpi-part"] = Group(name="Split", ranks=tuple(sorted(members)))
+        communicators["mpi-part"] = Membership(name="Split", ranks=tuple(sorted(members)))
     ranks: list[list[Call]] = [[] for _ in range(world_size)]
     for line in range(draw(st.integers(1, 15))):
         if draw(st.integers(0, 3)):
-            _add_collective(draw, ranks, groups, line)
+            _add_collective(draw, ranks, communicators, line)
         else:
             _add_message(draw, ranks, line)
-    return ranks, groups
+    return ranks, communicators
 
 
-def _add_collective(draw: st.DrawFn, ranks: list[list[Call]], groups: dict[str, Group], line: int) -> None:
-    name = draw(st.sampled_from(sorted(groups)))
+def _add_collective(draw: st.DrawFn, ranks: list[list[Call]], communicators: dict[str, Membership], line: int) -> None:
+    name = draw(st.sampled_from(sorted(communicators)))
     operation = draw(st.sampled_from(_COLLECTIVES))
     rooted = operation in ("Bcast", "Reduce")
     call = Call(
         operation=operation,
         communicator=name,
         site=f"job.py:{line}",
-        root=draw(st.integers(0, len(groups[name].ranks) - 1)) if rooted else -1,
+        root=draw(st.integers(0, len(communicators[name].ranks) - 1)) if rooted else -1,
         reduction="SUM" if operation in ("Allreduce", "Reduce") else "none",
         dtype="any" if operation in ("Barrier", "allgather") else "f8",
         num_bytes=-1 if operation in ("Barrier", "allgather") else 64,
     )
-    for rank in groups[name].ranks:
+    for rank in communicators[name].ranks:
         ranks[rank].append(call)
 
 
@@ -61,13 +62,13 @@ def _add_message(draw: st.DrawFn, ranks: list[list[Call]], line: int) -> None:
     receiver += receiver >= sender
     tag = draw(st.integers(0, 2))
     common = {"communicator": _WORLD, "tag": tag}
-    ranks[sender].append(Call(operation="Send", root=receiver, site=f"job.py:{line}", **common))  # type: ignore[arg-type]
-    ranks[receiver].append(Call(operation="Recv", root=sender, site=f"job.py:{line}", **common))  # type: ignore[arg-type]
+    ranks[sender].append(Call(operation="Send", peer=receiver, site=f"job.py:{line}", **common))  # type: ignore[arg-type]
+    ranks[receiver].append(Call(operation="Recv", peer=sender, site=f"job.py:{line}", **common))  # type: ignore[arg-type]
 
 
 def _judge(job: Job) -> Finding | None:
-    snapshot = job.snapshot()
-    return find_certain(snapshot) or find_stuck(snapshot, cautious=False)
+    inspection = Inspection(job.snapshot())
+    return find_certain(inspection) or find_stuck(inspection, cautious=False)
 
 
 def _run(job: Job, data: DataObject, *, look_every: int) -> Finding | None:
@@ -85,10 +86,10 @@ def _run(job: Job, data: DataObject, *, look_every: int) -> Finding | None:
 @settings(max_examples=150)
 @given(programs(), st.booleans(), st.data())
 def test_a_correct_job_gives_no_finding_at_any_moment(
-    drawn: tuple[list[list[Call]], dict[str, Group]], buffers: bool, data: DataObject
+    drawn: tuple[list[list[Call]], dict[str, Membership]], buffers: bool, data: DataObject
 ) -> None:
-    ranks, groups = drawn
-    job = Job(ranks, groups, buffers=buffers, ends={})
+    ranks, communicators = drawn
+    job = Job(ranks, communicators, buffers=buffers, ends={})
     assert _run(job, data, look_every=5) is None
     assert all(rank.ended for rank in job.ranks), "the simulated job is not correct"
 
@@ -97,7 +98,7 @@ def _mutate(data: DataObject, call: Call, num_ranks: int) -> list[Call]:
     """Return what a rank does instead of one collective."""
     extra = replace(call, operation="Scan", root=-1, reduction="MAX", site="job.py:99")
     changed: list[list[Call]] = [[], [extra, call], [extra]]
-    if call.facts.rooted and num_ranks > 1:
+    if call.traits.rooted and num_ranks > 1:
         changed.append([replace(call, root=(call.root + 1) % num_ranks)])
     if call.num_bytes >= 0:
         changed += [[replace(call, num_bytes=72)], [replace(call, dtype="f4")]]
@@ -109,21 +110,21 @@ def _mutate(data: DataObject, call: Call, num_ranks: int) -> list[Call]:
 @settings(max_examples=150)
 @given(programs(min_ranks=3), st.booleans(), st.data())
 def test_one_wrong_collective_gives_a_finding_that_names_its_rank(
-    drawn: tuple[list[list[Call]], dict[str, Group]], buffers: bool, data: DataObject
+    drawn: tuple[list[list[Call]], dict[str, Membership]], buffers: bool, data: DataObject
 ) -> None:
-    ranks, groups = drawn
+    ranks, communicators = drawn
     places = [
         (rank, at)
         for rank, calls in enumerate(ranks)
         for at, call in enumerate(calls)
-        if call.is_collective and len(groups[call.communicator].ranks) > 2
+        if call.is_collective and len(communicators[call.communicator].ranks) > 2
     ]
     if not places:
         return
     guilty, at = data.draw(st.sampled_from(places))
     call = ranks[guilty][at]
-    ranks[guilty][at : at + 1] = _mutate(data, call, len(groups[call.communicator].ranks))
-    finding = _run(Job(ranks, groups, buffers=buffers, ends={}), data, look_every=1)
+    ranks[guilty][at : at + 1] = _mutate(data, call, len(communicators[call.communicator].ranks))
+    finding = _run(Job(ranks, communicators, buffers=buffers, ends={}), data, look_every=1)
     assert finding is not None
     assert guilty in finding.ranks, finding
 
@@ -131,16 +132,16 @@ def test_one_wrong_collective_gives_a_finding_that_names_its_rank(
 @settings(max_examples=150)
 @given(programs(), st.booleans(), st.data())
 def test_a_rank_that_ends_early_is_named(
-    drawn: tuple[list[list[Call]], dict[str, Group]], buffers: bool, data: DataObject
+    drawn: tuple[list[list[Call]], dict[str, Membership]], buffers: bool, data: DataObject
 ) -> None:
-    ranks, groups = drawn
+    ranks, communicators = drawn
     last = [next((at for at, call in reversed(list(enumerate(calls))) if call.is_collective), None) for calls in ranks]
     choices: list[int | None] = [rank for rank, at in enumerate(last) if at is not None]
     guilty = data.draw(st.sampled_from(choices or [None]))
-    if guilty is None or len(groups[ranks[guilty][last[guilty] or 0].communicator].ranks) < 2:
+    if guilty is None or len(communicators[ranks[guilty][last[guilty] or 0].communicator].ranks) < 2:
         return
     del ranks[guilty][last[guilty] or 0 :]
-    finding = _run(Job(ranks, groups, buffers=buffers, ends={}), data, look_every=3)
+    finding = _run(Job(ranks, communicators, buffers=buffers, ends={}), data, look_every=3)
     assert finding is not None
     assert finding.kind == "peer-gone"
     assert guilty in finding.ranks
@@ -149,18 +150,18 @@ def test_a_rank_that_ends_early_is_named(
 @settings(max_examples=100)
 @given(st.integers(2, 7), st.integers(1, 5), st.data())
 def test_a_message_with_a_wrong_tag_is_found(world_size: int, num_steps: int, data: DataObject) -> None:
-    groups = {_WORLD: Group(name="WORLD", ranks=tuple(range(world_size)))}
+    communicators = {_WORLD: Membership(name="WORLD", ranks=tuple(range(world_size)))}
     step = [
         [
-            Call(operation="Send", communicator=_WORLD, root=(rank + 1) % world_size, tag=1, site="job.py:1"),
-            Call(operation="Recv", communicator=_WORLD, root=(rank - 1) % world_size, tag=1, site="job.py:2"),
+            Call(operation="Send", communicator=_WORLD, peer=(rank + 1) % world_size, tag=1, site="job.py:1"),
+            Call(operation="Recv", communicator=_WORLD, peer=(rank - 1) % world_size, tag=1, site="job.py:2"),
         ]
         for rank in range(world_size)
     ]
     ranks = [step[rank] * num_steps for rank in range(world_size)]
     guilty, at = data.draw(st.integers(0, world_size - 1)), 2 * data.draw(st.integers(0, num_steps - 1))
     ranks[guilty][at] = replace(ranks[guilty][at], tag=2)
-    finding = _run(Job(ranks, groups, buffers=True, ends={}), data, look_every=1000)
+    finding = _run(Job(ranks, communicators, buffers=True, ends={}), data, look_every=1000)
     assert finding is not None
     assert guilty in finding.ranks
     assert (finding.kind, finding.field) == ("message", "tag")
@@ -174,11 +175,11 @@ def _waiting(rank: int, call: Call, position: int) -> RankState:
 
 def test_ten_thousand_ranks_of_which_one_calls_something_else() -> None:
     world_size, odd = 10_000, 7_777
-    groups = {_WORLD: Group(name="WORLD", ranks=tuple(range(world_size)))}
+    communicators = {_WORLD: Membership(name="WORLD", ranks=tuple(range(world_size)))}
     barrier = Call(operation="Barrier", communicator=_WORLD, sequence=5, site="train.py:38")
     other = Call(operation="Reduce", communicator=_WORLD, sequence=5, root=0, site="train.py:46")
     ranks = [_waiting(rank, other if rank == odd else barrier, 5) for rank in range(world_size)]
-    finding = find_certain(Snapshot(ranks=ranks, groups=groups))
+    finding = find_certain(Inspection(Snapshot(ranks=ranks, communicators=communicators)))
     assert finding is not None
     assert finding.ranks == (odd,)
     assert [group.ranks for group in finding.groups][1] == (odd,)
@@ -186,15 +187,15 @@ def test_ten_thousand_ranks_of_which_one_calls_something_else() -> None:
 
 def test_ten_thousand_ranks_in_a_ring_of_receives_can_never_move() -> None:
     world_size = 10_000
-    groups = {_WORLD: Group(name="WORLD", ranks=tuple(range(world_size)))}
+    communicators = {_WORLD: Membership(name="WORLD", ranks=tuple(range(world_size)))}
     ranks = []
     for rank in range(world_size):
-        call = Call(operation="Recv", communicator=_WORLD, root=(rank + 1) % world_size, tag=0, site="ring.py:5")
+        call = Call(operation="Recv", communicator=_WORLD, peer=(rank + 1) % world_size, tag=0, site="ring.py:5")
         ranks.append(_waiting(rank, call, 0))
-    assert len(stuck_ranks(Snapshot(ranks=ranks, groups=groups), cautious=True)) == world_size
+    assert len(stuck_ranks(Snapshot(ranks=ranks, communicators=communicators), cautious=True)) == world_size
     running = replace(ranks[123], threads=(None,))
     ranks[123] = running
-    assert not stuck_ranks(Snapshot(ranks=ranks, groups=groups), cautious=True)
+    assert not stuck_ranks(Snapshot(ranks=ranks, communicators=communicators), cautious=True)
 
 
 @pytest.mark.parametrize(
@@ -203,11 +204,11 @@ def test_ten_thousand_ranks_in_a_ring_of_receives_can_never_move() -> None:
 )
 def test_messages_to_a_rank_that_receives_no_more(in_send: Ranks, in_barrier: Ranks, odd: Ranks) -> None:
     world_size = len(in_send) + len(in_barrier)
-    groups = {_WORLD: Group(name="WORLD", ranks=tuple(range(world_size)))}
-    send = Call(operation="Ssend", communicator=_WORLD, root=0, tag=0, sequence=1, site="job.py:4")
+    communicators = {_WORLD: Membership(name="WORLD", ranks=tuple(range(world_size)))}
+    send = Call(operation="Ssend", communicator=_WORLD, peer=0, tag=0, message_number=1, site="job.py:4")
     barrier = Call(operation="Barrier", communicator=_WORLD, sequence=1, site="job.py:5")
     ranks = [_waiting(rank, *((send, 0) if rank in in_send else (barrier, 1))) for rank in range(world_size)]
-    finding = find_stuck(Snapshot(ranks=ranks, groups=groups), cautious=True)
+    finding = find_stuck(Inspection(Snapshot(ranks=ranks, communicators=communicators)), cautious=True)
     assert finding is not None
     assert (finding.kind, finding.cause, finding.ranks) == ("deadlock", "send-without-receive", odd)
     assert "to rank 0 at job.py:4" in finding.summary
@@ -226,11 +227,11 @@ def test_messages_to_a_rank_that_receives_no_more(in_send: Ranks, in_barrier: Ra
 def test_a_rank_that_died_of_a_message_tells_of_the_partner_before_the_job_is_over(
     partner: End | None, by_peer: bool, found: Ranks | None
 ) -> None:
-    groups = {_WORLD: Group(name="WORLD", ranks=(0, 1, 2))}
-    receive = Call(operation="recv", communicator=_WORLD, root=1, tag=0, number=4, site="job.py:8")
+    communicators = {_WORLD: Membership(name="WORLD", ranks=(0, 1, 2))}
+    receive = Call(operation="recv", communicator=_WORLD, peer=1, tag=0, number=4, site="job.py:8")
     died = End(kind=EndKind.RAISED, detail="RuntimeError", at_ns=10, failed_call=4, by_peer=by_peer)
     ranks = [RankState(rank=0, end=died, history=(receive,)), RankState(rank=1, end=partner), RankState(rank=2)]
-    finding = find_certain(Snapshot(ranks=ranks, groups=groups))
+    finding = find_certain(Inspection(Snapshot(ranks=ranks, communicators=communicators)))
     assert (finding.ranks if finding is not None else None) == found
     if finding is not None:
         assert (finding.kind, finding.cause) == ("peer-gone", "early-exit")

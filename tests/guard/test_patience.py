@@ -13,21 +13,31 @@ import pytest
 from paceline.guard.judge import patience
 from paceline.guard.judge.patience import GATHER_SECONDS, MOST_SECONDS, Patience, coming_ranks
 from paceline.guard.observe.kernel_view import processor_seconds, starved_seconds
-from paceline.guard.verdict.finding import Finding, RankGroup
+from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind, GroupState, RankGroup
 
 
 def group(
     ranks: tuple[int, ...], state: str, communicator: str | None = None, sequence: int | None = None
 ) -> RankGroup:
     call = None if communicator is None else "all_reduce"
-    return RankGroup(ranks=ranks, state=state, call=call, site=None, communicator=communicator, sequence=sequence)
+    return RankGroup(
+        ranks=ranks, state=GroupState(state), call=call, site=None, communicator=communicator, sequence=sequence
+    )
 
 
 def mismatch(ranks: tuple[int, ...], *groups: RankGroup) -> Finding:
-    return Finding(kind="mismatch", field="operation", ranks=ranks, summary="", cause="", advice="", groups=groups)
+    return Finding(
+        kind=FindingKind.MISMATCH,
+        field=FindingField.OPERATION,
+        ranks=ranks,
+        summary="",
+        cause=Cause.CALL_ORDER,
+        advice="",
+        groups=groups,
+    )
 
 
-TWO_OF_THREE = mismatch((1, 2), group((1,), "stopped", "W", 2), group((2,), "blocked", "W", 2), group((0,), "running"))
+TWO_OF_THREE = mismatch((1, 2), group((1,), "blocked", "W", 2), group((2,), "blocked", "W", 2), group((0,), "running"))
 
 
 class Clock:
@@ -72,7 +82,7 @@ def test_time_without_a_processor_does_not_count_up_to_a_limit(clock: Clock) -> 
 
 
 def test_who_has_gone_is_clear_without_the_others(clock: Clock) -> None:
-    gone = replace(TWO_OF_THREE, kind="peer-gone", ranks=(1,))
+    gone = replace(TWO_OF_THREE, kind=FindingKind.PEER_GONE, ranks=(1,))
     held = Patience()
     starved = {0: 7.0}
     assert held.holds_back(gone, {0}, starved.__getitem__)
@@ -82,7 +92,7 @@ def test_who_has_gone_is_clear_without_the_others(clock: Clock) -> None:
 
 def test_a_rank_that_leaves_a_call_may_go_too(clock: Clock) -> None:
     posted, left = group((0, 2), "blocked", "W", 2), group((3,), "exited")
-    gone = replace(mismatch((3,), posted, left, group((1,), "blocked", "W", 1)), kind="peer-gone")
+    gone = replace(mismatch((3,), posted, left, group((1,), "blocked", "W", 1)), kind=FindingKind.PEER_GONE)
     assert coming_ranks(gone) == {1}
     assert coming_ranks(replace(gone, groups=(posted, left, group((1,), "blocked", "other", 1)))) == set()
     assert coming_ranks(replace(gone, groups=(posted, left, group((1,), "killed", "W", 1)))) == set()
@@ -96,7 +106,7 @@ def test_a_rank_that_leaves_a_call_may_go_too(clock: Clock) -> None:
 
 
 def test_ranks_that_wait_for_ever_may_be_explained_by_one_that_is_starved(clock: Clock) -> None:
-    deadlock = replace(TWO_OF_THREE, kind="deadlock")
+    deadlock = replace(TWO_OF_THREE, kind=FindingKind.DEADLOCK)
     held = Patience()
     starved = {0: 7.0}
     assert held.holds_back(deadlock, {0}, starved.__getitem__)
@@ -115,12 +125,12 @@ def test_the_next_finding_is_held_back_anew(clock: Clock) -> None:
 
 def test_ranks_come_that_can_still_change_who_is_named() -> None:
     assert coming_ranks(TWO_OF_THREE) == {0}
-    here = (group((1,), "stopped", "W", 2), group((0, 2, 3), "blocked", "W", 2))
+    here = (group((1,), "blocked", "W", 2), group((0, 2, 3), "blocked", "W", 2))
     assert coming_ranks(mismatch((1,), *here)) == set(), "all are there"
     assert coming_ranks(mismatch((1,), *here, group((4,), "running"))) == set(), "it could not change anything"
     behind = group((4,), "blocked", "W", 1)
     assert coming_ranks(mismatch((1,), *here, behind)) == {4}, "it leaves a call that all have entered"
-    assert coming_ranks(mismatch((1, 2), group((1,), "stopped", "W", 2), group((2,), "blocked", "W", 2))) == set()
+    assert coming_ranks(mismatch((1, 2), group((1,), "blocked", "W", 2), group((2,), "blocked", "W", 2))) == set()
 
 
 def test_a_process_that_shares_its_processor_is_starved() -> None:

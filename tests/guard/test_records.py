@@ -63,14 +63,14 @@ def test_a_record_is_at_most_a_mebibyte(recorder: Recorder) -> None:
 
 
 def test_a_call_is_read_as_it_was_written(recorder: Recorder, world: Communicator) -> None:
-    number = recorder.collective(world, ALLREDUCE, -1, REDUCTION_CODES["SUM"], DTYPE_CODES["f4"], 32, 8, depth=1)
+    number = recorder.begin_collective(world, ALLREDUCE, -1, REDUCTION_CODES["SUM"], DTYPE_CODES["f4"], 32, 8, depth=1)
     reader = read(recorder)
     (call,) = reader.history(10)
     assert (call.operation, call.communicator, call.sequence) == ("Allreduce", "mpi-world", 1)
     assert (call.reduction, call.dtype, call.num_bytes, call.count) == ("SUM", "f4", 32, 8)
     file, _, line = call.site.rpartition(":")
     assert (Path.cwd() / file) == Path(__file__)  # from the folder the rank runs in
-    assert "recorder.collective(world, ALLREDUCE" in Path(__file__).read_text().splitlines()[int(line) - 1]
+    assert "recorder.begin_collective(world, ALLREDUCE" in Path(__file__).read_text().splitlines()[int(line) - 1]
     assert call.left_ns == 0
     (waiting,) = reader.threads()
     assert waiting is not None
@@ -83,7 +83,7 @@ def test_a_call_is_read_as_it_was_written(recorder: Recorder, world: Communicato
 
 def test_a_helper_has_as_many_sites_as_it_has_callers(recorder: Recorder, world: Communicator) -> None:
     def helper() -> None:
-        recorder.collective(world, BARRIER, depth=1)
+        recorder.begin_collective(world, BARRIER, depth=1)
 
     helper()
     helper()
@@ -97,7 +97,7 @@ def test_a_helper_has_as_many_sites_as_it_has_callers(recorder: Recorder, world:
 
 def test_old_records_make_place_for_new_ones(recorder: Recorder, world: Communicator) -> None:
     for _ in range(layout.NUM_SLOTS + 100):
-        recorder.collective(world, BARRIER, depth=1)
+        recorder.begin_collective(world, BARRIER, depth=1)
     reader = read(recorder)
     assert reader.call(0) is None
     history = reader.history(10_000)
@@ -108,17 +108,17 @@ def test_old_records_make_place_for_new_ones(recorder: Recorder, world: Communic
 
 def test_requests_outlive_the_records_of_their_posting(recorder: Recorder, world: Communicator) -> None:
     request = recorder.requests.take()
-    number = recorder.begin(world.index, BY_NAME["Irecv"].code, root=2, tag=7, request=request, depth=1)
+    number = recorder.begin_message(world.index, BY_NAME["Irecv"].code, peer=2, tag=7, request=request, depth=1)
     recorder.requests.keep(request, number)
     for _ in range(layout.NUM_SLOTS + 1):
-        recorder.collective(world, BARRIER, depth=1)
-    wait = recorder.wait(BY_NAME["Waitall"].code, [request], any_of=False, depth=1)
+        recorder.begin_collective(world, BARRIER, depth=1)
+    wait = recorder.begin_wait(BY_NAME["Waitall"].code, [request], any_of=False, depth=1)
     recorder.block(wait)
     reader = read(recorder)
     (waiting,) = reader.threads()
     assert waiting is not None
     assert waiting.is_complete
-    assert [(call.operation, call.root, call.tag) for call in waiting.requests] == [("Irecv", 2, 7)]
+    assert [(call.operation, call.peer, call.tag) for call in waiting.requests] == [("Irecv", 2, 7)]
     recorder.requests.free(request)
     assert reader.posted() == ()
 
@@ -153,7 +153,7 @@ def test_which_message_a_receive_takes_is_known_only_if_it_is_certain(recorder: 
 
 
 def test_threads_have_a_place_each_until_they_end(recorder: Recorder, world: Communicator) -> None:
-    recorder.collective(world, BARRIER, depth=1)
+    recorder.begin_collective(world, BARRIER, depth=1)
     inside, leave = threading.Event(), threading.Event()
 
     def communicate() -> None:
@@ -280,7 +280,7 @@ def test_the_hooks_of_a_rank_import_nothing_beyond_the_standard_library() -> Non
 def test_a_kept_record_is_the_same_and_takes_only_the_space_that_was_used(
     recorder: Recorder, world: Communicator, tmp_path: Path
 ) -> None:
-    recorder.collective(world, BARRIER, depth=1)
+    recorder.begin_collective(world, BARRIER, depth=1)
     source, kept = recorder.folder / f"ring.{recorder.name}", tmp_path / "kept"
     num_bytes = copy_used(source, kept)
     assert kept.read_bytes() == source.read_bytes()

@@ -9,10 +9,11 @@ from pathlib import Path
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
+from paceline.guard.shared_memory.record_fields import RECORD_BYTES
 from paceline.guard.shared_memory.ring import start_time
 
 BARRIER = BY_NAME["Barrier"].code
-_USED = layout.RECORDS_AT + 64 * layout.RECORD_BYTES  # of the records
+_USED = layout.RECORDS_AT + 64 * RECORD_BYTES  # of the records
 
 
 def write_rings(folder: Path, world_size: int, *, calls: int, late: int, inside: bool) -> None:
@@ -21,9 +22,9 @@ def write_rings(folder: Path, world_size: int, *, calls: int, late: int, inside:
     world = recorder.communicator("mpi-world", "WORLD", range(world_size), 0)
     assert world is not None
     for _ in range(calls):
-        number = recorder.collective(world, BARRIER, depth=1)
+        number = recorder.begin_collective(world, BARRIER, depth=1)
         recorder.unblock(number)
-    recorder.collective(world, BARRIER, depth=1)
+    recorder.begin_collective(world, BARRIER, depth=1)
     form = bytearray((folder / "ring.form.0.0").read_bytes())
     (folder / "ring.form.0.0").unlink()
     for rank in range(world_size):
@@ -36,7 +37,7 @@ def _write_ring(path: Path, form: bytearray, rank: int, *, is_late: bool, calls:
     words[layout.RANK], words[layout.MPI_RANK] = rank, rank + 1
     words[layout.PID], words[layout.START_TIME] = os.getpid(), start_time(os.getpid())
     for number in range(calls + 1):
-        begin = layout.RECORDS_AT + number * layout.RECORD_BYTES + 8
+        begin = layout.RECORDS_AT + number * RECORD_BYTES + 8
         (entered,) = struct.unpack_from("<Q", data, begin)
         struct.pack_into("<Q", data, begin, entered + rank + (5_000_000 if is_late else 0))
     if is_late or not inside:  # it has not entered the last call

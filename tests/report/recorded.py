@@ -32,7 +32,7 @@ class Job:
             self.worlds.append(made)
 
     def enter(self, rank: int, operation: str, **arguments: Any) -> int:
-        return self.recorders[rank].collective(self.worlds[rank], BY_NAME[operation].code, depth=1, **arguments)
+        return self.recorders[rank].begin_collective(self.worlds[rank], BY_NAME[operation].code, depth=1, **arguments)
 
     def leave(self, rank: int, number: int) -> None:
         self.recorders[rank].unblock(number)

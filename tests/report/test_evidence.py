@@ -75,10 +75,10 @@ def test_a_call_that_never_returned_waits_to_the_end_for_who_is_missing(tmp_path
 def test_a_receive_waits_until_its_message_is_sent(tmp_path: Path) -> None:
     job = Job(tmp_path, 2)
     sender, receiver = job.recorders
-    taken = receiver.begin(0, BY_NAME["Recv"].code, sequence=1, root=0, tag=7, depth=1)
+    taken = receiver.begin_message(0, BY_NAME["Recv"].code, message_number=1, peer=0, tag=7, depth=1)
     receiver.block(taken)
     time.sleep(0.02)
-    sent = sender.begin(0, BY_NAME["Send"].code, sequence=1, root=1, tag=7, depth=1)
+    sent = sender.begin_message(0, BY_NAME["Send"].code, message_number=1, peer=1, tag=7, depth=1)
     sender.block(sent)
     sender.unblock(sent)
     receiver.unblock(taken)
@@ -92,9 +92,9 @@ def exchanged(job: Job, *, tags: tuple[int, ...], wanted: int) -> list[int]:
     """Send a message with each tag from rank 0 to 1, which receives them; return who was matched with whom."""
     sender, receiver = job.recorders
     for tag in tags:
-        sender.leave(sender.begin(0, BY_NAME["Send"].code, sequence=1, root=1, tag=tag, depth=1))
+        sender.leave(sender.begin_message(0, BY_NAME["Send"].code, message_number=1, peer=1, tag=tag, depth=1))
     for _ in tags:
-        receiver.leave(receiver.begin(0, BY_NAME["Recv"].code, root=0, tag=wanted, depth=1))
+        receiver.leave(receiver.begin_message(0, BY_NAME["Recv"].code, peer=0, tag=wanted, depth=1))
     _, waits = read(job.finish())
     matched: list[int] = waits.sent_by[len(tags) :].tolist()
     return matched
@@ -107,7 +107,7 @@ def test_receives_of_any_tag_take_messages_in_their_order(tmp_path: Path) -> Non
 def test_receives_that_may_have_taken_another_message_are_not_matched(tmp_path: Path) -> None:
     job = Job(tmp_path, 2)
     receiver = job.recorders[1]
-    receiver.leave(receiver.begin(0, BY_NAME["Recv"].code, root=ANY, tag=ANY, depth=1))
+    receiver.leave(receiver.begin_message(0, BY_NAME["Recv"].code, peer=ANY, tag=ANY, depth=1))
     assert set(exchanged(job, tags=(5, 3), wanted=ANY)) == {NOTHING}
 
 

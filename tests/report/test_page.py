@@ -62,7 +62,7 @@ def hostile_run(folder: Path) -> Path:
         told.ring.write_text({"comm": 0, "id": "mpi-world", "name": HOSTILE, "size": 2, "first": 0})
     group = {"ranks": [1], "state": "raised", "call": HOSTILE, "site": site, "detail": f"RuntimeError: {HOSTILE}"}
     told_finding = finding(
-        summary=HOSTILE, cause=HOSTILE, advice=HOSTILE, kind=HOSTILE, groups=[group],
+        summary=HOSTILE, advice=HOSTILE, groups=[group],
         divergence={"sequence": 1, "communicator": HOSTILE, "groups": [group]},
     )  # fmt: skip
     ends = [{"rank": 1, "kind": HOSTILE, "detail": HOSTILE, "site": site, "at_ns": 5}]
@@ -71,6 +71,19 @@ def hostile_run(folder: Path) -> Path:
     about = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**about, "command": [HOSTILE], "ended": HOSTILE}))
     return folder
+
+
+@pytest.mark.parametrize(("part", "value"), [("kind", HOSTILE), ("cause", HOSTILE), ("groups", 7), ("ranks", ["1"])])
+def test_a_finding_that_cannot_be_read_is_listed_and_the_page_is_made_without_it(
+    tmp_path: Path, part: str, value: object
+) -> None:
+    job = Job(tmp_path, 2)
+    job.together("Barrier")
+    page = page_of_run(read_run(job.finish(finding(**{part: value}))))
+    assert page.verdict is not None
+    assert (page.verdict.tone, page.verdict.groups) == ("bad", ())
+    assert any("the finding in diagnosis.json cannot be read" in text for text in page.missing)
+    assert "<img" not in render_page(page)
 
 
 def test_what_strangers_wrote_is_text(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ def test_messages_are_arrows_from_sender_to_receiver(tmp_path: Path) -> None:
     job = Job(tmp_path, 2)
     sender, receiver = job.recorders
     for number in (1, 2):
-        taken = receiver.begin(0, BY_NAME["Recv"].code, sequence=number, root=0, tag=1, depth=1)
-        sent = sender.begin(0, BY_NAME["Send"].code, sequence=number, root=1, tag=1, depth=1)
+        taken = receiver.begin_message(0, BY_NAME["Recv"].code, message_number=number, peer=0, tag=1, depth=1)
+        sent = sender.begin_message(0, BY_NAME["Send"].code, message_number=number, peer=1, tag=1, depth=1)
         sender.leave(sent)
         receiver.leave(taken)
     events = trace_of(job.finish())

@@ -17,7 +17,8 @@ from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_registry import describe_run, write_outcome
 from paceline.guard.run.watched_run import FINDING_CODE, Options
 from paceline.guard.verdict.finding import Finding
-from paceline.report.text.finding_text import finding_as_text, notice_as_text, run_as_json
+from paceline.guard.verdict.finding_json import diagnosis_to_json
+from paceline.report.text.finding_text import finding_as_text, notice_as_text
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -54,7 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     if found is not None:
         finding, records = found
         if records is not None:  # for a report
-            (records / "diagnosis.json").write_text(json.dumps(run_as_json(FINDING_CODE, finding), indent=2) + "\n")
+            (records / "diagnosis.json").write_text(
+                json.dumps(diagnosis_to_json(FINDING_CODE, finding), indent=2) + "\n"
+            )
         print(finding_as_text(*found, colours=sys.stderr.isatty()), file=sys.stderr, flush=True)
     return 0
 

@@ -68,7 +68,8 @@ def watch(command: list[str], options: argparse.Namespace, *, asked: list[str]) 
     from paceline.guard.run.kept_records import DEFAULT_FOLDER, keep_records
     from paceline.guard.run.run_registry import describe_run, write_outcome
     from paceline.guard.run.watched_run import Options, run_watched
-    from paceline.report.text.finding_text import finding_as_text, notice_as_text, run_as_json
+    from paceline.guard.verdict.finding_json import diagnosis_to_json
+    from paceline.report.text.finding_text import finding_as_text, notice_as_text
 
     out = Path(options.out) if options.out else DEFAULT_FOLDER if options.trace else None
     _make_folder(out)
@@ -101,7 +102,7 @@ def watch(command: list[str], options: argparse.Namespace, *, asked: list[str]) 
     finally:
         if live is not None:
             live.close()
-    outcome = run_as_json(result.exit_code, result.finding)
+    outcome = diagnosis_to_json(result.exit_code, result.finding)
     if options.json_file:
         Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
     if result.records is not None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from paceline.doctor.observed_job import Diagnosis, SeenJob
 from paceline.doctor.stack_calls import Standing, standing_of
 from paceline.errors import group_ranks, name_ranks
-from paceline.guard.verdict.finding import Finding, RankGroup
+from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind, GroupState, RankGroup
 from paceline.guard.verdict.wording import verb
 
 _Standings = Mapping[int, Standing]
@@ -36,17 +36,19 @@ def _groups(job: SeenJob, standings: _Standings, moved: set[int]) -> tuple[RankG
     alike = {rank: _group_of(found, has_moved=rank in moved) for rank, found in standings.items()}
     groups = [replace(group, ranks=ranks) for group, ranks in group_ranks(alike)]
     if job.missing:
-        groups.append(RankGroup(ranks=job.missing, state="exited", detail="no such process on this machine any more"))
+        groups.append(
+            RankGroup(ranks=job.missing, state=GroupState.EXITED, detail="no such process on this machine any more")
+        )
     for rank, why in job.unseen.items():
-        groups.append(RankGroup(ranks=(rank,), state="running", detail=f"could not be looked at: {why}"))
+        groups.append(RankGroup(ranks=(rank,), state=GroupState.RUNNING, detail=f"could not be looked at: {why}"))
     return tuple(sorted(groups, key=lambda group: (-len(group.ranks), group.ranks)))
 
 
 def _group_of(found: Standing, *, has_moved: bool) -> RankGroup:
     """Describe a rank as all that are like it, without saying which they are."""
-    state, detail = "running", found.detail
+    state, detail = GroupState.RUNNING, found.detail
     if found.call is not None:
-        state = "blocked"
+        state = GroupState.BLOCKED
         moved = "has moved between the looks" if has_moved else "has not moved"
         detail = f"{detail}, {moved}" if detail else moved
     communicator = "WORLD" if found.on_world else None
@@ -77,7 +79,8 @@ def _different(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> 
     odd = ordered[0] if len(ordered[0]) < len(ordered[-1]) else ()
     sides = "; ".join(_side(still, ranks, first=number == 0) for number, ranks in enumerate(ordered))
     return Finding(
-        kind="mismatch", field="operation", ranks=odd or tuple(sorted(still)), cause="different-collectives",
+        kind=FindingKind.MISMATCH, field=FindingField.OPERATION, ranks=odd or tuple(sorted(still)),
+        cause=Cause.DIFFERENT_COLLECTIVES,
         summary=f"{sides}: they are not in the same collective",
         advice="see which condition or loop leads these ranks to different calls; start the job with `paceline run`, "
         "and it names the first call at which they parted",
@@ -99,7 +102,7 @@ def _gone(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> Findi
         return None
     waiting = "; ".join(_side(still, ranks, first=True) for ranks in _by_call(still))
     return Finding(
-        kind="peer-gone", field=None, ranks=job.missing, cause="early-exit",
+        kind=FindingKind.PEER_GONE, field=None, ranks=job.missing, cause=Cause.EARLY_EXIT,
         summary=f"{name_ranks(job.missing)} {verb(job.missing, 'is', 'are')} not there any more, while {waiting}",
         advice="see in the output of the job how that rank ended; start it with `paceline run`, and it is said",
         groups=tuple(groups),

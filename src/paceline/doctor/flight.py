@@ -18,7 +18,7 @@ from typing import Any
 
 from paceline.doctor.stack_calls import is_not_own
 from paceline.errors import InputError, group_ranks, name_ranks
-from paceline.guard.verdict.finding import Finding, RankGroup
+from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind, GroupState, RankGroup
 
 _MAX_BYTES = 256 << 20
 _NUMBER_AT_END = re.compile(r"(\d+)(\.json|\.pickle|\.pkl)?$")
@@ -54,7 +54,8 @@ def finding_of(record: FlightRecord) -> Finding | None:
     if record.mismatch is None:
         return None
     return Finding(
-        kind="mismatch", field="operation", ranks=record.odd_ranks or record.ranks, cause="different-collectives",
+        kind=FindingKind.MISMATCH, field=FindingField.OPERATION, ranks=record.odd_ranks or record.ranks,
+        cause=Cause.DIFFERENT_COLLECTIVES,
         summary=record.mismatch, advice="see what leads ranks to different calls there", groups=record.groups,
     )  # fmt: skip
 
@@ -154,7 +155,7 @@ def _compare(entries: Mapping[int, list[Entry]], problems: list[str]) -> FlightR
 
 def _group(ranks: tuple[int, ...], entry: Entry) -> RankGroup:
     return RankGroup(
-        ranks=ranks, state="running" if entry.is_done else "blocked", call=entry.operation,
+        ranks=ranks, state=GroupState.RUNNING if entry.is_done else GroupState.BLOCKED, call=entry.operation,
         communicator=entry.group, sequence=entry.sequence, site=entry.site, detail=entry.sizes,
         has_returned=entry.is_done,
     )  # fmt: skip

@@ -106,7 +106,7 @@ def _slice(calls: Calls, waits: Waits, rows: Ints, index: int) -> dict[str, Any]
     for name, known in (("dtype", DTYPES), ("reduction", REDUCTIONS)):
         if record[name]:
             arguments[name] = known[record[name]]
-    arguments |= {name: record[name] for name in ("count", "num_bytes", "root", "tag") if record[name] >= 0}
+    arguments |= {name: record[name] for name in ("count", "num_bytes", "root", "peer", "tag") if record[name] >= 0}
     if calls.is_open[index]:
         arguments["still_inside_at_the_end"] = True
     entered = calls.entered.item(index)
@@ -173,5 +173,5 @@ def _instants(run: RunFiles, evidence: Evidence) -> Iterator[dict[str, Any]]:
             at = max(0, end["at_ns"] - calls.begin_ns) / 1e3
             yield {"ph": "i", "s": "p", "name": text, "cat": "end", "pid": rank, "tid": 0, "ts": at}
     if run.finding is not None:
-        text = printable(str(run.finding.get("summary")))
+        text = printable(run.finding.summary)
         yield {"ph": "i", "s": "g", "name": text, "cat": "finding", "pid": _JOB, "tid": 0, "ts": calls.end / 1e3}

@@ -9,7 +9,6 @@ the processor.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,17 +17,17 @@ from paceline.guard.observe.board_reader import differing_positions
 from paceline.guard.observe.kernel_view import activity, processor_seconds, starved_seconds
 from paceline.guard.observe.watched_job import Rings, World
 from paceline.guard.shared_memory.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
-from paceline.guard.verdict.diagnose import find_certain, find_first_failure, find_stuck, mismatch_finding
-from paceline.guard.verdict.finding import Finding
-from paceline.guard.verdict.progress import stuck_ranks
-from paceline.guard.verdict.snapshot import Snapshot
+from paceline.guard.verdict.diagnose import find_certain, find_first_failure, find_mismatch_at, find_stuck
+from paceline.guard.verdict.finding import Finding, FindingKind
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Position, Snapshot
+from paceline.guard.verdict.stuck_ranks import stuck_ranks
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
 _SWEEP_SECONDS = 0.1
 _CPU_SECONDS = 0.002  # what a rank must have had of the processor in that time, unless it sleeps
 
-Sources = Callable[[str], str | None]
 _Marks = dict[int, tuple[int, ...]]
 
 
@@ -68,12 +67,15 @@ class Judge:
         """After the launcher has ended: look once more at what the ranks have left."""
         for world in self._rings.worlds():
             snapshot = world.snapshot(history=_LONG_HISTORY)
-            finding = find_certain(snapshot, self.source_of)
+            finding = find_certain(self._inspection(snapshot))
             if finding is None and failed:
-                finding = find_first_failure(snapshot)
+                finding = find_first_failure(Inspection(snapshot))
             if finding is not None:
-                return self._timed(snapshot, finding)
+                return self._with_latency(snapshot, finding)
         return None
+
+    def _inspection(self, snapshot: Snapshot) -> Inspection:
+        return Inspection(snapshot, self.source_of)
 
     def source_of(self, path: str) -> str | None:
         """Return the text of a user's file."""
@@ -94,29 +96,29 @@ class Judge:
         ended = frozenset(rank for rank, mark in marks.items() if mark[-1])
         finding = None
         if stopped or memory.patience.held_since is not None or (ended != memory.ended and changed):
-            finding = self._certain(world)
+            finding = self._find_certain(world)
             if finding is None:
                 for rank in stopped:
                     world.let_go_on(rank)
         elif changed:
-            finding = self._swept(world, memory) or self._gone(world, marks)
+            finding = self._find_missed(world, memory) or self._find_gone(world)
         memory.ended = ended
         if finding is not None:
             held = memory.patience.holds_back(finding, coming_ranks(finding), lambda rank: _starved(world, rank))
             return None if held else finding
         memory.patience.forget()
         if still and marks != memory.judged:
-            finding = self._stuck(world, memory, marks)
+            finding = self._find_stuck(world, memory, marks)
             if not memory.stuck and not memory.staying:
                 memory.stuck_patience.forget()
         return finding
 
-    def _certain(self, world: World) -> Finding | None:
+    def _find_certain(self, world: World) -> Finding | None:
         snapshot = world.snapshot(history=_LONG_HISTORY)
-        finding = find_certain(snapshot, self.source_of)
-        return self._timed(snapshot, finding) if finding is not None else None
+        finding = find_certain(self._inspection(snapshot))
+        return self._with_latency(snapshot, finding) if finding is not None else None
 
-    def _swept(self, world: World, memory: _Memory) -> Finding | None:
+    def _find_missed(self, world: World, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""
         now = time.monotonic()
         if now - memory.swept_at < _SWEEP_SECONDS:
@@ -124,20 +126,20 @@ class Judge:
         memory.swept_at = now
         for communicator, sequence in differing_positions(self._folder, world.name):
             snapshot = world.snapshot(history=_LONG_HISTORY)
-            finding = mismatch_finding(snapshot, communicator, sequence, self.source_of)
+            finding = find_mismatch_at(self._inspection(snapshot), Position(communicator, sequence))
             if finding is not None:
-                return self._timed(snapshot, finding)
+                return self._with_latency(snapshot, finding)
         return None
 
-    def _gone(self, world: World, marks: _Marks) -> Finding | None:
+    def _find_gone(self, world: World) -> Finding | None:
         """Once a rank has ended, any new call of the others may need it."""
         if not world.any_is_ending():
             return None
-        if find_certain(world.snapshot(history=_SHORT_HISTORY)) is None:
+        if find_certain(Inspection(world.snapshot(history=_SHORT_HISTORY))) is None:
             return None
-        return self._certain(world)
+        return self._find_certain(world)
 
-    def _stuck(self, world: World, memory: _Memory, marks: _Marks) -> Finding | None:
+    def _find_stuck(self, world: World, memory: _Memory, marks: _Marks) -> Finding | None:
         snapshot, moving = self._still_snapshot(world, marks, history=0)
         stuck = stuck_ranks(snapshot, cautious=True)
         held = {rank: marks[rank] for rank in stuck}
@@ -187,22 +189,22 @@ class Judge:
             return None
         if stuck_ranks(snapshot, cautious=cautious) != held.keys():
             return None
-        finding = find_stuck(snapshot, cautious=cautious, sources=self.source_of)
+        finding = find_stuck(self._inspection(snapshot), cautious=cautious)
         if finding is None:
             return None
-        if finding.kind == "deadlock":
+        if finding.kind is FindingKind.DEADLOCK:
             alive = {rank for rank, state in enumerate(snapshot.ranks) if state is None or state.end is None}
             if memory.stuck_patience.holds_back(finding, alive - held.keys(), lambda rank: _starved(world, rank)):
                 return None
-        return self._timed(snapshot, finding)
+        return self._with_latency(snapshot, finding)
 
-    def _timed(self, snapshot: Snapshot, finding: Finding) -> Finding:
+    def _with_latency(self, snapshot: Snapshot, finding: Finding) -> Finding:
         """Add how long after the last event that made it certain the finding comes."""
         last = 0
         for state in snapshot.ranks:
             if state is None:
                 continue
-            events = [waiting.call.entered_ns for waiting in state.threads if waiting is not None]
+            events = [waiting.call.entered_ns for waiting in state.waiting]
             events += [state.stop.call.entered_ns] if state.stop is not None else []
             events += [state.end.at_ns] if state.end is not None else []
             last = max([last, *events])

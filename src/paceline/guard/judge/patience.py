@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
-from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.finding import Finding, FindingKind, GroupState
 
 GATHER_SECONDS = 0.5
 MOST_SECONDS = 2.0  # however busy the machine is
-_TOLD_BY_OTHERS = ("mismatch", "deadlock")  # findings that other ranks may turn into a better one
+_TOLD_BY_OTHERS = (FindingKind.MISMATCH, FindingKind.DEADLOCK)  # findings that other ranks may turn into a better one
 
 
 @dataclass(slots=True)
@@ -61,8 +61,8 @@ class Patience:
 def coming_ranks(finding: Finding) -> set[int]:
     """Return the ranks that may still show who is the odd one out."""
     groups, behind = finding.groups, _ranks_behind(finding)
-    if finding.kind != "mismatch":
-        running = [group for group in groups if group.state == "running" and group.call is None]
+    if finding.kind is not FindingKind.MISMATCH:
+        running = [group for group in groups if group.state is GroupState.RUNNING and group.call is None]
         return behind.union(*(group.ranks for group in running))
     if behind:
         return behind
@@ -71,7 +71,9 @@ def coming_ranks(finding: Finding) -> set[int]:
     there = sum(len(group.ranks) for group in groups if group.communicator in where)
     # the others run, or are in a call on another communicator, such as that in which ranks meet
     elsewhere = [group for group in groups if group.communicator not in where]
-    coming = {rank for group in elsewhere if group.state in ("running", "blocked") for rank in group.ranks}
+    coming = {
+        rank for group in elsewhere if group.state in (GroupState.RUNNING, GroupState.BLOCKED) for rank in group.ranks
+    }
     return coming if there - len(odd) <= len(odd) + len(coming) else set()
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from paceline.guard.observe.kernel_view import Activity, activity
 from paceline.guard.observe.watched_job import World
 from paceline.guard.rank.watched_process import STACK_IN_C_SIGNAL, STACK_SIGNAL, Session
-from paceline.guard.verdict.finding import Finding
-from paceline.guard.verdict.progress import ranks_waited_for
+from paceline.guard.verdict.finding import Cause, Finding, FindingKind
+from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.snapshot import RankState, Snapshot
+from paceline.guard.verdict.waited_for import ranks_waited_for
 from paceline.guard.verdict.wording import call_name, name_ranks, verb
 
 _STACK_SECONDS = 0.4
@@ -106,10 +107,10 @@ class Stragglers:
         wanted = tuple(sorted(ranks_waited_for(snapshot))) or tuple(sorted(_waits(snapshot)))
         details = "".join(f"; rank {late.rank} is {late.doing}{_at(late)}" for late in notice.late)
         finding = Finding(
-            kind="deadlock", field=None, ranks=wanted, cause="timeout",
+            kind=FindingKind.DEADLOCK, field=None, ranks=wanted, cause=Cause.TIMEOUT,
             summary=f"{notice.summary}, longer than the limit of {self._timeout:g} s{details}",
-            advice="see why the rank is late, or give --timeout a larger number", groups=rank_groups(snapshot),
-            decided_ns=time.monotonic_ns(),
+            advice="see why the rank is late, or give --timeout a larger number",
+            groups=rank_groups(Inspection(snapshot)), decided_ns=time.monotonic_ns(),
         )  # fmt: skip
         return Notice(seconds=seconds, summary=notice.summary, late=notice.late, finding=finding)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy
 
 from paceline.guard.shared_memory.board import calls_differ, sizes_differ
-from paceline.guard.shared_memory.layout import BOARD_ROWS, WORD
+from paceline.guard.shared_memory.layout import BOARD_ROWS
+from paceline.guard.shared_memory.record_fields import WORD
 
 _POSITION_SHIFT = numpy.uint64(32)
 

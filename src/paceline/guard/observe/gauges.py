@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from paceline.guard.observe.watched_job import Rank, World
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_CODE, Family, shown_name
-from paceline.guard.verdict.progress import ranks_waited_for
 from paceline.guard.verdict.snapshot import EndKind
+from paceline.guard.verdict.waited_for import ranks_waited_for
 
 _WINDOW_SECONDS = 10.0  # over which rates are taken
 _FADE_SECONDS = 5.0  # how fast the past fades from the share of time in calls
@@ -141,11 +141,11 @@ class Gauges:
                 operation = BY_CODE.get(call.operation)
                 if operation is None:
                     continue  # half of a record that is being written
-                counts[reader.place(call.site)] = call.at_site
+                counts[reader.site(call.site)] = call.at_site
                 known = reader.communicators.get(call.communicator)
                 if operation.family is Family.COLLECTIVE and known is not None:
-                    identity = str(known["id"])
-                    sizes[identity] = len(known.get("ranks") or range(known["size"]))
+                    identity = known.identity
+                    sizes[identity] = known.size
                     entered.setdefault((identity, call.sequence), {})[rank] = call.entered_ns
         job.passes.append((now, {rank: dict(counts) for rank, counts in job.counts.items()}))
         while len(job.passes) > 2 and job.passes[1][0] < now - _WINDOW_SECONDS:

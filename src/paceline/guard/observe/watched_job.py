@@ -19,7 +19,8 @@ from typing import Any, Protocol
 from paceline.guard.observe.kernel_view import Watched, activity, out_of_memory_kills, signal_name
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.shared_memory import layout
-from paceline.guard.verdict.snapshot import End, EndKind, Group, RankState, Snapshot
+from paceline.guard.verdict.finding import Cause
+from paceline.guard.verdict.snapshot import End, EndKind, Membership, RankState, Snapshot
 
 _MAX_MESSAGE = 200  # characters of an exception's message that are shown
 _LOST_MESSAGES = layout.LOST_CHANNELS | layout.LOST_MESSAGES | layout.LOST_REQUESTS | layout.LOST_COMMUNICATORS
@@ -113,7 +114,7 @@ class World:
 
     def snapshot(self, *, history: int) -> Snapshot:
         """Return what is known now, with so many calls of the past."""
-        groups: dict[str, Group] = {}
+        communicators: dict[str, Membership] = {}
         carriers: dict[str, dict[int, int]] = {"mpi": {}, "torch": {}}
         for rank, held in self.ranks.items():
             held.reader.read_texts()
@@ -122,8 +123,8 @@ class World:
                     carriers[carrier][held.reader.word(word) - 1] = rank
         for held in self.ranks.values():
             for known in held.reader.communicators.values():
-                if known["id"] not in groups:
-                    groups[known["id"]] = _group(known, carriers)
+                if known.identity not in communicators:
+                    communicators[known.identity] = Membership(name=known.name, ranks=known.members(carriers))
         states: list[RankState | None] = [None] * self.world_size
         for rank, held in self.ranks.items():
             states[rank] = self._state(rank, held, history)
@@ -133,7 +134,7 @@ class World:
             for text in held.reader.texts
             if "group" in text
         }
-        return Snapshot(ranks=states, groups=groups, new_groups=new_groups)
+        return Snapshot(ranks=states, communicators=communicators, new_groups=new_groups)
 
     def _state(self, rank: int, held: Rank, history: int) -> RankState:
         reader = held.reader
@@ -188,7 +189,7 @@ class World:
         kills = out_of_memory_kills() - held.kills_before
         if number == 9 and kills > 0:
             said += f"; the kernel has killed {kills} process(es) for memory since the job began"
-            return End(kind=EndKind.KILLED, detail=said, cause="out-of-memory", signal=number, at_ns=at)
+            return End(kind=EndKind.KILLED, detail=said, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at)
         return End(kind=EndKind.KILLED, detail=f"{said}{self._memory_text(held)}", signal=number, at_ns=at)
 
     def _memory_text(self, held: Rank) -> str:
@@ -210,13 +211,6 @@ class World:
                 held.memory = [*held.memory[-19:], (now, found.rss_bytes)]
 
 
-def _group(known: Mapping[str, Any], carriers: Mapping[str, Mapping[int, int]]) -> Group:
-    ranks = known.get("ranks") or range(known["size"])
-    carrier = "torch" if str(known["id"]).startswith("torch") else "mpi"
-    numbers = carriers[carrier]
-    return Group(name=known["name"], ranks=tuple(numbers.get(rank, rank) for rank in ranks))
-
-
 def _last(reader: RingReader, key: str) -> dict[str, Any]:
     return next((text for text in reversed(reader.texts) if key in text), {})
 
@@ -230,9 +224,10 @@ def _raised(reader: RingReader, raised: Mapping[str, Any], at: int) -> End:
     kind, message = raised["type"], str(raised["message"])
     words = " ".join(message.split())
     first_line = words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
-    cause = "disk-full" if raised.get("errno") in _NO_SPACE or "No space left on device" in message else ""
+    is_full = raised.get("errno") in _NO_SPACE or "No space left on device" in message
+    cause = Cause.DISK_FULL if is_full else None
     if kind in ("MemoryError", "OutOfMemoryError"):
-        cause = "out-of-memory"
+        cause = Cause.OUT_OF_MEMORY
     return End(
         kind=EndKind.RAISED,
         detail=f"{kind}: {first_line}" if first_line else str(kind),

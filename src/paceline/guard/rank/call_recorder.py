@@ -25,21 +25,35 @@ from paceline.guard.rank.thread_slots import ThreadSlots
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import Board, pack_call, pack_size
 from paceline.guard.shared_memory.layout import NOTHING
+from paceline.guard.shared_memory.record_fields import (
+    COMMON,
+    COMMON_WITH_SITE_PART,
+    MESSAGE,
+    MESSAGE_OFFSET,
+    OFFSETS,
+    RECORD_BYTES,
+    SITE_PART,
+    WORD,
+)
 from paceline.guard.shared_memory.ring import Ring, judge_lives, start_time
 
 _KnownCall = tuple[int, bytes, int, int]  # site, the unchanging part of its record, call and size on the board
+Receives = tuple[int, int, int, int, int]  # what an exchange receives: source, tag, element type, bytes, number
+NOTHING_RECEIVED: Receives = (NOTHING, NOTHING, 0, -1, 0)
 
-_pack_record = layout.RECORD.pack_into
-_pack_known_record = layout.RECORD_OF_BYTES.pack_into
+_pack_record = COMMON.pack_into
+_pack_known_record = COMMON_WITH_SITE_PART.pack_into
+_pack_message = MESSAGE.pack_into
 _pack_request = struct.Struct("<H").pack_into
 _now = time.monotonic_ns
 _thread_id = threading.get_ident
 _get_frame = sys._getframe
 _SLOT_MASK = layout.NUM_SLOTS - 1
-_RECORDS_AT, _RECORD_BYTES, _NUM_RECORDS = layout.RECORDS_AT, layout.RECORD_BYTES, layout.NUM_RECORDS
-_RECORD_WORDS = layout.RECORD_BYTES // layout.WORD
-_RECORDS_WORD = layout.RECORDS_AT // layout.WORD
-_LEFT_WORD = layout.LEFT_OFFSET // layout.WORD
+_RECORDS_AT, _RECORD_BYTES, _NUM_RECORDS = layout.RECORDS_AT, RECORD_BYTES, layout.NUM_RECORDS
+_RECORD_WORDS = RECORD_BYTES // WORD
+_RECORDS_WORD = layout.RECORDS_AT // WORD
+_LEFT_WORD = OFFSETS["left_ns"] // WORD
+_REQUEST_OFFSET, _FLAGS_OFFSET = OFFSETS["request"], OFFSETS["flags"]
 _NONBLOCKING = layout.NONBLOCKING
 _GO_ON_SECONDS = 0.002
 _MAX_KNOWN_CALLS = 4096
@@ -85,12 +99,12 @@ class Recorder:
         index = self._free_index()
         times = self._names[name] = self._names.get(name, 0) + 1
         name = name if times == 1 else f"{name} {times}"
-        told: dict[str, Any] = {"comm": index, "id": identity, "name": name, "size": len(ranks)}
+        text: dict[str, Any] = {"comm": index, "id": identity, "name": name, "size": len(ranks)}
         if len(ranks) < self.world_size:
-            told["ranks"] = list(ranks)
+            text["ranks"] = list(ranks)
         # records before this one may be of another communicator that had the number
-        told["first"] = self._words[layout.NUM_RECORDS]
-        if index is None or not self.ring.write_text(told, reserve=_TEXT_RESERVE):
+        text["first"] = self._words[layout.NUM_RECORDS]
+        if index is None or not self.ring.write_text(text, reserve=_TEXT_RESERVE):
             self.ring.lose(layout.LOST_COMMUNICATORS)
             return None
         made = Communicator(index=index, identity=identity, name=name, member=member, ranks=tuple(ranks))
@@ -131,34 +145,38 @@ class Recorder:
 
     # calls
 
-    def begin(
+    def begin_message(
         self,
         communicator: int,
         operation: int,
         *,
-        sequence: int = 0,
-        root: int = NOTHING,
+        peer: int = NOTHING,
         tag: int = NOTHING,
-        reduction: int = 0,
+        message_number: int = 0,
         dtype: int = 0,
         num_bytes: int = -1,
         count: int = -1,
         flags: int = 0,
         request: int = NO_REQUEST,
-        second: tuple[int, int, int, int, int] = (NOTHING, NOTHING, 0, -1, 0),  # peer, tag, dtype, bytes, sequence
+        receives: Receives = NOTHING_RECEIVED,
+        num_requests: int = -1,
         depth: int = 2,
     ) -> int:
-        """Write one record; return its number."""
+        """Write the record of a message or a wait; return its number. It does not say yet that this thread waits."""
         site = self._site_of(_get_frame(depth))
         at_site = self._site_counts[site] = self._site_counts[site] + 1
         number = next(self._numbers)
         begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
         _pack_record(
-            self._bytes, begin, number + 1, _now(), 0, sequence, at_site, num_bytes, count, root, tag, site,
-            communicator, operation, dtype, reduction, flags, request,
+            self._bytes, begin, number + 1, _now(), 0, 0, at_site, num_bytes, count, 0, NOTHING, site, communicator,
+            operation, dtype, 0, flags, request,
         )  # fmt: skip
-        layout.SECOND.pack_into(self._bytes, begin + layout.SECOND_OFFSET, NOTHING, NOTHING, *second)
-        self._words[layout.NUM_RECORDS] = number + 1
+        source, source_tag, source_dtype, source_bytes, source_number = receives
+        _pack_message(
+            self._bytes, begin + MESSAGE_OFFSET, peer, tag, source, source_tag, num_requests, source_dtype,
+            message_number, source_number, source_bytes,
+        )  # fmt: skip
+        self._words[_NUM_RECORDS] = number + 1
         return number
 
     def block(self, number: int) -> None:
@@ -177,13 +195,13 @@ class Recorder:
 
     def fail(self, number: int) -> None:
         """Say that the call has raised."""
-        begin = layout.RECORDS_AT + (number & _SLOT_MASK) * layout.RECORD_BYTES
+        begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
         if struct.unpack_from("<Q", self._bytes, begin)[0] != number + 1:
             return  # a later record has taken its place
-        (flags,) = struct.unpack_from("<H", self._bytes, begin + layout.FLAGS_OFFSET)
-        struct.pack_into("<H", self._bytes, begin + layout.FLAGS_OFFSET, flags | layout.FAILED)
+        (flags,) = struct.unpack_from("<H", self._bytes, begin + _FLAGS_OFFSET)
+        struct.pack_into("<H", self._bytes, begin + _FLAGS_OFFSET, flags | layout.FAILED)
 
-    def collective(
+    def begin_collective(
         self,
         communicator: Communicator,
         operation: int,
@@ -195,6 +213,7 @@ class Recorder:
         flags: int = 0,
         request: int = NO_REQUEST,
         depth: int = 2,
+        members_hash: int = 0,
     ) -> int:
         """Record a collective, meet the others at its position, and say that this thread waits in it.
 
@@ -206,18 +225,18 @@ class Recorder:
         caller = frame.f_back or frame
         key = (
             id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti, communicator.index, operation, root,
-            reduction, dtype, num_bytes, count, flags,
+            reduction, dtype, num_bytes, count, flags, members_hash,
         )  # fmt: skip
         known = self._calls.get(key)
         if known is None:
             known = self._learn_call(frame, key)
-        site, what, call, size = known
+        site, part, call, size = known
         sequence, number = next(communicator.numbers), next(self._numbers)
         at_site = self._site_counts[site] = self._site_counts[site] + 1
         begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
-        _pack_known_record(self._bytes, begin, number + 1, _now(), 0, sequence, at_site, what)
+        _pack_known_record(self._bytes, begin, number + 1, _now(), 0, sequence, at_site, part)
         if request:
-            _pack_request(self._bytes, begin + layout.REQUEST_OFFSET, request)
+            _pack_request(self._bytes, begin + _REQUEST_OFFSET, request)
         words = self._words
         words[_NUM_RECORDS] = number + 1
         words[communicator.position_word] = sequence
@@ -232,12 +251,14 @@ class Recorder:
 
     def _learn_call(self, frame: FrameType, key: tuple[int, ...]) -> _KnownCall:
         """Return the site, the record's unchanging part and what the board shows; keep them if the site is known."""
-        communicator, operation, root, reduction, dtype, num_bytes, count, flags = key[4:]
+        communicator, operation, root, reduction, dtype, num_bytes, count, flags, members_hash = key[4:]
         site = self._site_of(frame)
-        what = layout.WHAT.pack(
-            num_bytes, count, root, NOTHING, site, communicator, operation, dtype, reduction, flags, NO_REQUEST
+        part = SITE_PART.pack(
+            num_bytes, count, members_hash, root, site, communicator, operation, dtype, reduction, flags, NO_REQUEST
         )
-        known = (site, what, pack_call(operation, root, reduction), pack_size(dtype, num_bytes))
+        # a call that makes a communicator moves no data: the board compares its members where others have a size
+        size = pack_size(dtype, members_hash or num_bytes)
+        known = (site, part, pack_call(operation, root, reduction), size)
         if key[:4] in self._known_sites:  # so its code objects are kept alive, and their ids are their own
             if len(self._calls) >= _MAX_KNOWN_CALLS:  # sizes that change with every step would fill the memory
                 self._calls.clear()
@@ -258,19 +279,19 @@ class Recorder:
             time.sleep(_GO_ON_SECONDS)
         words[layout.STOPPED] = words[self.threads.word()] = 0
 
-    def wait(self, operation: int, requests: Sequence[int], *, any_of: bool, depth: int = 3, flags: int = 0) -> int:
-        """Record that this thread waits for requests; return the record's number, to be unblocked."""
+    def begin_wait(
+        self, operation: int, requests: Sequence[int], *, any_of: bool, depth: int = 3, flags: int = 0
+    ) -> int:
+        """Write the record of a wait for requests; return its number. It does not say yet that this thread waits."""
         word = self.threads.word()
         slot = (word - layout.THREADS_AT) // layout.THREAD_WORDS
         listed = requests[: layout.MAX_WAITED]
         begin = layout.WAITED_AT + slot * layout.MAX_WAITED * 2
         struct.pack_into(f"<{len(listed)}H", self._bytes, begin, *listed)
         self._words[word + 2] = len(listed)
-        complete = len(listed) == len(requests)
-        first = listed[0] if listed else 0
-        return self.begin(
-            layout.MAX_COMMS, operation, count=len(requests) if complete else -1, root=int(any_of), flags=flags,
-            request=first, depth=depth,
+        return self.begin_message(
+            layout.MAX_COMMS, operation, num_requests=len(requests) if len(listed) == len(requests) else -1,
+            flags=flags | (layout.ANY_OF if any_of else 0), request=listed[0] if listed else NO_REQUEST, depth=depth,
         )  # fmt: skip
 
     # the end

@@ -10,6 +10,7 @@ from paceline.guard.rank.communicator import Communicator
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import MessageBoard, message_fits, message_key
 from paceline.guard.shared_memory.layout import ANY, RECEIVED, SENT
+from paceline.guard.shared_memory.record_fields import RECORD_BYTES, WORD
 from paceline.guard.shared_memory.ring import Ring
 
 
@@ -38,7 +39,7 @@ class MessageCounts:
             return 0
         begin = layout.CHANNELS_AT + index * layout.CHANNEL_BYTES
         layout.CHANNEL.pack_into(self._ring.bytes, begin, communicator, direction, peer, tag, 0, 0, 0)
-        word = (begin + layout.CHANNEL_COUNT_OFFSET) // layout.WORD
+        word = (begin + layout.CHANNEL_COUNT_OFFSET) // WORD
         self._channels[key] = word
         self._ring.words[layout.NUM_CHANNELS] = index + 1
         return word
@@ -103,7 +104,6 @@ class MessageCounts:
             board = self._board(communicator)
             sent = board.sent(self._key(communicator, RECEIVED, peer, tag, number)) if board is not None else -1
             if sent >= 0 and not message_fits(sent, size):
-                begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * layout.RECORD_BYTES
-                if struct.unpack_from("<Q", self._ring.bytes, begin)[0] == record + 1:
-                    struct.pack_into("<ii", self._ring.bytes, begin + layout.SECOND_OFFSET, peer, tag)
+                begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * RECORD_BYTES
+                if struct.unpack_from("<Q", self._ring.bytes, begin)[0] == record + 1:  # no later one has its slot
                     self._stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.record_fields import OFFSETS, RECORD_BYTES, WORD
 from paceline.guard.shared_memory.ring import Ring
 
 NO_REQUEST = 0
@@ -28,18 +29,18 @@ class RequestSlots:
     def keep(self, request: int, record: int) -> None:
         """Keep the record of a posted request where later records cannot push it out."""
         if request:
-            begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * layout.RECORD_BYTES
-            kept = layout.REQUESTS_AT + request * layout.RECORD_BYTES
-            self._ring.bytes[kept : kept + layout.RECORD_BYTES] = self._ring.bytes[begin : begin + layout.RECORD_BYTES]
+            begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * RECORD_BYTES
+            kept = layout.REQUESTS_AT + request * RECORD_BYTES
+            self._ring.bytes[kept : kept + RECORD_BYTES] = self._ring.bytes[begin : begin + RECORD_BYTES]
 
     def activate(self, request: int, *, posted: bool) -> None:
         """Say whether a kept request is under way: a persistent one is not before it is started."""
         if request:
-            kept = layout.REQUESTS_AT + request * layout.RECORD_BYTES
-            self._ring.words[(kept + layout.LEFT_OFFSET) // layout.WORD] = 0 if posted else time.monotonic_ns()
+            kept = layout.REQUESTS_AT + request * RECORD_BYTES
+            self._ring.words[(kept + OFFSETS["left_ns"]) // WORD] = 0 if posted else time.monotonic_ns()
 
     def free(self, request: int) -> None:
         """Say that a request is complete or gone."""
         if request:
-            self._ring.words[(layout.REQUESTS_AT + request * layout.RECORD_BYTES) // layout.WORD] = 0
+            self._ring.words[(layout.REQUESTS_AT + request * RECORD_BYTES) // WORD] = 0
             self._numbers.append(request)

@@ -92,8 +92,8 @@ def _sites(worlds: Sequence[World], finding: Finding | None) -> list[tuple[str, 
     """Return the places whose source matters, those of the finding first, each with the folder it is shown from."""
     folders = list(dict.fromkeys(held.reader.folder for world in worlds for held in world.ranks.values()))
     groups = [] if finding is None else list(finding.groups)
-    if finding is not None and finding.divergence is not None:
-        groups += finding.divergence.groups
+    if finding is not None and finding.first_difference is not None:
+        groups += finding.first_difference.groups
     sites = [(folder, group.site) for group in groups if group.site for folder in folders]
     for world in worlds:
         ends = {rank: end.site for rank, end in world.ends().items() if end.site}

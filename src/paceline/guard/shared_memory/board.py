@@ -11,8 +11,9 @@ import mmap
 import os
 from pathlib import Path
 
-from paceline.guard.shared_memory.layout import BOARD_ROWS, NOTHING, UNKNOWN_BYTES, WORD
+from paceline.guard.shared_memory.layout import BOARD_ROWS, NOTHING, UNKNOWN_BYTES
 from paceline.guard.shared_memory.operations import UNKNOWN_REDUCTION
+from paceline.guard.shared_memory.record_fields import WORD
 
 _MESSAGE_CELLS = 4096  # a power of two
 _CELL_WORDS = 2

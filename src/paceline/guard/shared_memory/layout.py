@@ -1,15 +1,16 @@
 """Where things are in the shared memory of one rank. The rank writes, the judge reads; neither locks.
 
 Words are 8 bytes. A record is complete before the number of records counts it, and says its own number, so a reader
-can tell a record from one that has taken its place.
+can tell a record from one that has taken its place. What is in a record: record_fields.py.
 """
 
 from __future__ import annotations
 
 import struct
 
-MAGIC = 0x3130_454E_494C_4341  # "ACLINE01"
-WORD = 8
+from paceline.guard.shared_memory.record_fields import COMMON, MESSAGE, MESSAGE_OFFSET, OFFSETS, RECORD_BYTES, WORD
+
+MAGIC = 0x3230_454E_494C_4341  # "ACLINE02"
 
 # words of the header
 PID, START_TIME, WORLD_SIZE, RANK, NUM_RECORDS, TEXT_BYTES, ENDING, EXIT_CODE = 1, 2, 3, 4, 5, 6, 7, 8
@@ -29,25 +30,14 @@ MAX_THREADS = 16
 MAX_WAITED = 1024  # requests of one wait that are listed
 COMMS_AT = 128  # word; one each: number of collectives begun
 MAX_COMMS = 256
-FREED_AT = COMMS_AT + MAX_COMMS  # word; one each: 1 once the communicator was given up
+FREED_AT = COMMS_AT + MAX_COMMS  # word; one each: 1 once the communicator was freed
 HEADER_BYTES = 8192
 
 WAITED_AT = HEADER_BYTES  # bytes; MAX_THREADS lists of 16-bit request numbers
 WAITED_BYTES = MAX_THREADS * MAX_WAITED * 2
 
-# A record has a half that every call writes. Of this, the first part changes with each call: number, entered, left,
-# sequence, calls at this site; the rest is mostly the same at one site: bytes, elements, root or peer, tag, site,
-# communicator, operation, element type, reduction, flags, request. The other half is for messages: matched source and
-# tag; source, tag, element type, bytes and sequence of what an exchange receives.
-RECORD = struct.Struct("<QQQqQqqiiIHHHHHH")
-WHAT = struct.Struct("<qqiiIHHHHHH")
-RECORD_OF_BYTES = struct.Struct(f"<QQQqQ{WHAT.size}s")  # the same, with the rest packed already
-RECORD_BYTES = 128
-SECOND = struct.Struct("<iiiiIqq")
-SECOND_OFFSET = 80
 NUM_SLOTS = 4096
 RECORDS_AT = WAITED_AT + WAITED_BYTES
-LEFT_OFFSET, FLAGS_OFFSET, REQUEST_OFFSET = 16, 76, 78
 
 MAX_REQUESTS = 1024  # outstanding at one time; number 0 is kept for "not listed"
 REQUESTS_AT = RECORDS_AT + NUM_SLOTS * RECORD_BYTES
@@ -64,17 +54,18 @@ RING_BYTES = 1 << 20
 TEXT_BYTES_MAX = RING_BYTES - TEXT_AT
 
 # flags of a record
-NONBLOCKING, PERSISTENT, FAILED, OWN_TIMEOUT, NO_SIZE = 1, 2, 4, 8, 16
+NONBLOCKING, FAILED, OWN_TIMEOUT, ANY_OF = 1, 2, 4, 8
 # what a peer, a root or a tag says when it is not a number of one
 NOTHING, ANY, NOBODY = -1, -2, -3
 
 SENT, RECEIVED = 1, 2
 
-assert RECORD.size == RECORD_OF_BYTES.size == SECOND_OFFSET
-assert SECOND_OFFSET + SECOND.size <= RECORD_BYTES
+assert COMMON.size <= MESSAGE_OFFSET
+assert MESSAGE_OFFSET + MESSAGE.size <= RECORD_BYTES
+assert RECORD_BYTES % WORD == OFFSETS["left_ns"] % WORD == 0  # the rank writes that field as a word
 assert CHANNEL.size <= CHANNEL_BYTES
-assert TEXT_BYTES_MAX > 100_000
+assert TEXT_BYTES_MAX > 150_000
 
-# The board of a communicator: one row of words per position, two words per member; see board.py
+# The board of a communicator: one row of words per sequence number, two words per member; see board.py
 BOARD_ROWS = 64
 UNKNOWN_BYTES = (1 << 56) - 1

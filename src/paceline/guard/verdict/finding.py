@@ -1,8 +1,84 @@
-"""A finding: who fell out of line, where, and why. A value that is printed, written as JSON, or tested."""
+"""A finding: which ranks fell out of line, where, and why. One value, from which text, JSON and page are made.
+
+Kinds, fields, states and causes are closed sets: what is not listed here cannot be said.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FindingKind(StrEnum):
+    """What is wrong."""
+
+    MISMATCH = "mismatch"  # members of a communicator call differently at the same position
+    DEADLOCK = "deadlock"  # ranks that can never proceed
+    PEER_GONE = "peer-gone"  # a rank that others need has ended
+    MESSAGE = "message"  # a send and a receive that do not fit
+    ARGUMENT = "argument"  # a rank, root or tag that does not exist
+
+
+class FindingField(StrEnum):
+    """In what calls differ, or which argument is wrong."""
+
+    OPERATION = "operation"
+    ROOT = "root"
+    REDUCTION = "reduction"
+    DTYPE = "dtype"
+    COUNT = "count"
+    TAG = "tag"
+    SOURCE = "source"  # the other side of a message, whichever side names it
+    COMMUNICATOR = "communicator"
+
+
+class GroupState(StrEnum):
+    """What ranks do."""
+
+    BLOCKED = "blocked"
+    RUNNING = "running"
+    EXITED = "exited"
+    RAISED = "raised"
+    KILLED = "killed"
+
+
+class Cause(StrEnum):
+    """Why it happened, as a slug; `sentence` says it in words."""
+
+    sentence: str
+
+    def __new__(cls, slug: str, sentence: str) -> Cause:
+        """Make a member of a slug and its sentence."""
+        member = str.__new__(cls, slug)
+        member._value_ = slug
+        member.sentence = sentence
+        return member
+
+    UNEVEN_STEPS = "uneven-steps", "ranks make different numbers of steps"
+    RANK_CONDITIONAL_CALL = "rank-conditional-call", "only some ranks make a call that all must make"
+    CALL_ORDER = "call-order", "ranks make their calls in different orders"
+    DIFFERENT_COLLECTIVES = "different-collectives", "ranks are in different collectives"
+    SHAPE = "shape", "ranks bring different sizes"
+    DTYPE = "dtype", "ranks bring different element types"
+    ROOT = "root", "ranks name different roots"
+    REDUCTION = "reduction", "ranks use different reductions"
+    GROUP = "group", "ranks make different groups"
+    EXCEPTION = "exception", "a rank raised an exception that nobody caught"
+    KILLED = "killed", "a rank was killed"
+    EARLY_EXIT = "early-exit", "a rank exited while others still needed it"
+    OUT_OF_MEMORY = "out-of-memory", "a rank ran out of memory"
+    DISK_FULL = "disk-full", "a rank ran out of disk space"
+    RECEIVE_RECEIVE = "receive-receive", "ranks receive from each other before either has sent"
+    SEND_SEND = "send-send", "ranks send to each other before either receives"
+    MESSAGE_ORDER = "message-order", "ranks send and receive in orders that do not fit"
+    SEND_WITHOUT_RECEIVE = "send-without-receive", "a message that nobody receives"
+    RECEIVE_WITHOUT_SEND = "receive-without-send", "a receive or wait that nothing will satisfy"
+    NO_SUCH_RANK = "no-such-rank", "a rank, root or tag that does not exist"
+    TRUNCATED = "truncated", "a message larger than its buffer"
+    WRONG_TAG = "wrong-tag", "a message was sent with another tag than the receive asks for"
+    WRONG_SOURCE = "wrong-source", "a message came from another rank than the receive asks for"
+    WRONG_COMMUNICATOR = "wrong-communicator", "a message was sent on another communicator than the receive uses"
+    TIMEOUT = "timeout", "a rank is later than the given limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +86,7 @@ class RankGroup:
     """Ranks that are in the same situation."""
 
     ranks: tuple[int, ...]
-    state: str  # blocked, running, exited, raised, killed
+    state: GroupState
     call: str | None = None
     communicator: str | None = None
     sequence: int | None = None
@@ -22,11 +98,11 @@ class RankGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Divergence:
-    """The first position at which ranks called from different lines."""
+class FirstDifference:
+    """The first position at which ranks called from different lines. In JSON it is the `divergence`."""
 
     sequence: int
-    communicator: str
+    communicator: str  # its name
     groups: tuple[RankGroup, ...]
 
 
@@ -34,13 +110,13 @@ class Divergence:
 class Finding:
     """What is certainly wrong."""
 
-    kind: str  # mismatch, deadlock, peer-gone, message, argument
-    field: str | None
+    kind: FindingKind
+    field: FindingField | None
     ranks: tuple[int, ...]
     summary: str
-    cause: str
+    cause: Cause
     advice: str
     groups: tuple[RankGroup, ...]
-    divergence: Divergence | None = None
+    first_difference: FirstDifference | None = None
     latency_ms: float = 0.0
     decided_ns: int = 0  # when, by the clock of the records; 0 if nobody noted it

@@ -1,71 +1,66 @@
-"""Reads the past of ranks: where their calls first came from different lines, and how their loops went."""
+"""Finds the first position at which the members of a communicator called from different lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paceline.guard.verdict.snapshot import Call, Snapshot
+from paceline.errors import group_ranks
+from paceline.guard.verdict.finding import FirstDifference, GroupState, RankGroup
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call, Position
+from paceline.guard.verdict.wording import call_name
 
-Place = tuple[str, ...]  # the line of the call, and the lines that called it
+Line = tuple[str, ...]  # operation, the line of the call, and the line that called it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
-    """The first position at which members called from different lines, and who then was where."""
+class DifferingCalls:
+    """Calls of one position that came from different lines."""
 
-    communicator: str
-    sequence: int
+    position: Position
     calls: Mapping[int, Call]  # of every member that got there
 
-
-def collectives_of(snapshot: Snapshot, rank: int, communicator: str) -> dict[int, Call]:
-    """Return what is remembered of a rank's collectives on a communicator, by position."""
-    state = snapshot.state(rank)
-    if state is None:
-        return {}
-    return {call.sequence: call for call in state.history if call.communicator == communicator and call.is_collective}
+    def by_line(self) -> list[tuple[int, ...]]:
+        """Return the ranks that called from the same line together, the largest group first."""
+        return [ranks for _, ranks in group_ranks({rank: line_of(call) for rank, call in self.calls.items()})]
 
 
-def place_of(call: Call) -> Place:
+def line_of(call: Call) -> Line:
     """Return what tells call sites apart."""
     return (call.operation, call.site, *call.callers[:1])
 
 
-def find_parting(snapshot: Snapshot, communicator: str, up_to: int) -> Parting | None:
+def find_first_difference(inspection: Inspection, up_to: Position) -> DifferingCalls | None:
     """Find the first position, not after `up_to`, at which members called from different lines.
 
-    Positions that not every rank remembers are left out: nothing can be said of them.
+    What not every member remembers is left out: nothing can be said of it. A member that came to its end differs from
+    nobody.
     """
-    group = snapshot.groups.get(communicator)
-    if group is None:
+    known = inspection.communicator(up_to.communicator)
+    if known is None:
         return None
-    pasts = {rank: collectives_of(snapshot, rank, communicator) for rank in group.ranks}
+    pasts = {rank: inspection.collectives(rank, up_to.communicator) for rank in known.ranks}
     pasts = {rank: past for rank, past in pasts.items() if past}
     if len(pasts) < 2:
         return None
     begin = max(min(past) for past in pasts.values())
-    usual = next(iter(pasts.values()))
-    places = {rank: [place_of(past[at]) for at in sorted(past) if begin <= at <= up_to] for rank, past in pasts.items()}
-    first = _first_difference(list(places.values()))
-    if first is None or begin + first > up_to or begin + first not in usual | next(reversed(pasts.values())):
+    for sequence in range(begin, up_to.sequence + 1):
+        calls = {rank: past[sequence] for rank, past in pasts.items() if sequence in past}
+        if len({line_of(call) for call in calls.values()}) > 1:
+            return DifferingCalls(position=Position(up_to.communicator, sequence), calls=calls)
+    return None
+
+
+def shown_difference(inspection: Inspection, differing: DifferingCalls | None) -> FirstDifference | None:
+    """Return the first difference as a finding shows it."""
+    if differing is None:
         return None
-    at = begin + first
-    return Parting(
-        communicator=communicator, sequence=at, calls={rank: past[at] for rank, past in pasts.items() if at in past}
+    lines = group_ranks({rank: (call_name(call), call.site) for rank, call in differing.calls.items()})
+    if len(lines) < 2:
+        return None  # the lines are the same; what called them is not
+    groups = tuple(
+        RankGroup(ranks=ranks, state=GroupState.BLOCKED, call=name, site=site) for (name, site), ranks in lines
     )
-
-
-def _first_difference(rows: list[list[Place]]) -> int | None:
-    """Return the first index at which rows of places differ; a row that has ended differs from none."""
-    shortest_known = rows[0]
-    for row in rows[1:]:
-        if len(row) > len(shortest_known):
-            shortest_known = row
-    first: int | None = None
-    for row in rows:
-        if row == shortest_known[: len(row)]:
-            continue
-        index = next(i for i, place in enumerate(row) if place != shortest_known[i])
-        first = index if first is None else min(first, index)
-    return first
+    communicator, sequence = differing.position
+    return FirstDifference(sequence=sequence, communicator=inspection.name(communicator), groups=groups)

@@ -10,12 +10,11 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class LineRelation:
     """How a line stands to a loop that holds another."""
 
     loop_line: int | None  # the innermost loop around the first line
     second_in_loop: bool
-    second_after_loop: bool
     first_condition: str | None  # the test of an `if` that holds the first line and not the second
     second_condition: str | None  # and the other way round
     first_condition_line: int | None = None
@@ -23,13 +22,13 @@ class Lines:
     file: str = ""
 
 
-def relate(source: str, first: int, second: int) -> Lines | None:
+def relate(source: str, first: int, second: int) -> LineRelation | None:
     r"""Say how the second line stands to the innermost loop around the first.
 
     >>> code = "for x in xs:\n    a()\nif rank == 0:\n    b()\n"
-    >>> found = relate(code, 2, 4)
-    >>> found.loop_line, found.second_in_loop, found.second_after_loop, found.second_condition
-    (1, False, True, 'rank == 0')
+    >>> relation = relate(code, 2, 4)
+    >>> relation.loop_line, relation.second_in_loop, relation.second_condition
+    (1, False, 'rank == 0')
     """
     try:
         tree = ast.parse(source)
@@ -37,12 +36,10 @@ def relate(source: str, first: int, second: int) -> Lines | None:
         return None
     around_first, around_second = list(_around(tree, first)), list(_around(tree, second))
     loop = next((node for node in reversed(around_first) if isinstance(node, _LOOPS)), None)
-    last = getattr(loop, "end_lineno", None) if loop is not None else None
     first_if, second_if = _condition(around_first, around_second), _condition(around_second, around_first)
-    return Lines(
+    return LineRelation(
         loop_line=loop.lineno if loop is not None else None,
         second_in_loop=loop is not None and loop in around_second,
-        second_after_loop=last is not None and second > last,
         first_condition=ast.unparse(first_if.test) if first_if is not None else None,
         second_condition=ast.unparse(second_if.test) if second_if is not None else None,
         first_condition_line=first_if.lineno if first_if is not None else None,

@@ -1,4 +1,4 @@
-"""How ranks, calls and counts are said in a finding."""
+"""How ranks, calls and counts read in a finding."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Iterable
 
 from paceline.errors import name_ranks
 from paceline.guard.shared_memory.layout import ANY, NOTHING
+from paceline.guard.shared_memory.nobody import decode_outsider
 from paceline.guard.shared_memory.operations import Family, shown_name
-from paceline.guard.verdict.match import received_half
-from paceline.guard.verdict.snapshot import Call, Snapshot
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call
+
+_MAX_SITES = 3
 
 
 def verb(ranks: Iterable[int], one: str, many: str) -> str:
@@ -17,7 +20,7 @@ def verb(ranks: Iterable[int], one: str, many: str) -> str:
 
 
 def nth(number: int) -> str:
-    """Say a position.
+    """Return an ordinal number.
 
     >>> nth(1), nth(2), nth(3), nth(5), nth(11), nth(22)
     ('1st', '2nd', '3rd', '5th', '11th', '22nd')
@@ -31,23 +34,26 @@ def call_name(call: Call) -> str:
     return shown_name(call.operation)
 
 
-def member_rank(snapshot: Snapshot, call: Call, member: int) -> str:
-    """Name a peer or a root of a call by its rank in the job."""
+def member_rank(inspection: Inspection, call: Call, member: int) -> str:
+    """Name a peer or a root of a call by its rank in the job; one that does not exist as the user wrote it."""
     if member == ANY:
         return "any rank"
-    group = snapshot.groups.get(call.communicator)
-    if group is None or not 0 <= member < len(group.ranks):
-        return f"rank {member if member >= 0 else member + 1000}"
-    return f"rank {group.ranks[member]}"
+    outsider = decode_outsider(member)
+    if outsider is not None:
+        return f"rank {outsider}"
+    known = inspection.communicator(call.communicator)
+    rank = known.rank_of(member) if known is not None else None
+    return f"rank {member if rank is None else rank}"
 
 
 def tag_text(tag: int) -> str:
-    """Say a tag."""
-    return "any tag" if tag == ANY else f"tag {tag}"
+    """Name a tag."""
+    outsider = decode_outsider(tag)
+    return "any tag" if tag == ANY else f"tag {tag if outsider is None else outsider}"
 
 
 def size_text(call: Call) -> str:
-    """Say the elements of a call: 8 x f4, as far as known."""
+    """Name the elements of a call: 8 x f4, as far as known."""
     if call.num_bytes < 0 and call.dtype == "any":
         return ""
     count = call.count if call.count >= 0 else call.num_bytes
@@ -55,34 +61,33 @@ def size_text(call: Call) -> str:
     return f"{count} x {unit}" if count >= 0 else unit
 
 
-def new_group_text(snapshot: Snapshot, call: Call) -> str:
-    """Say which ranks a new group is to have."""
-    ranks = snapshot.new_groups.get(call.num_bytes)
+def new_group_text(inspection: Inspection, call: Call) -> str:
+    """Name the ranks that a new group is to have."""
+    ranks = inspection.snapshot.new_groups.get(call.members_hash)
     return f"of {name_ranks(ranks)}" if ranks is not None else ""
 
 
-def call_detail(snapshot: Snapshot, call: Call) -> str:
-    """Say what a call asks for: peer and tag, root, reduction, size."""
+def call_detail(inspection: Inspection, call: Call) -> str:
+    """Name what a call asks for: peer and tag, root, reduction, size."""
     parts = []
-    family = call.facts.family
-    if family is Family.SEND:
-        parts.append(f"to {member_rank(snapshot, call, call.root)}, {tag_text(call.tag)}")
-    elif family in (Family.RECEIVE, Family.PROBE):
-        parts.append(f"from {member_rank(snapshot, call, call.root)}, {tag_text(call.tag)}")
-    elif family is Family.EXCHANGE:
-        source, tag = received_half(call)[:2]
-        parts.append(f"to {member_rank(snapshot, call, call.root)}, {tag_text(call.tag)}")
-        parts.append(f"from {member_rank(snapshot, call, source)}, {tag_text(tag)}")
-    elif call.root != NOTHING and call.facts.rooted:
-        parts.append(f"root {member_rank(snapshot, call, call.root).removeprefix('rank ')}")
+    if call.family is Family.SEND:
+        parts.append(f"to {member_rank(inspection, call, call.peer)}, {tag_text(call.tag)}")
+    elif call.family in (Family.RECEIVE, Family.PROBE):
+        parts.append(f"from {member_rank(inspection, call, call.peer)}, {tag_text(call.tag)}")
+    elif call.family is Family.EXCHANGE:
+        parts.append(f"to {member_rank(inspection, call, call.peer)}, {tag_text(call.tag)}")
+        parts.append(f"from {member_rank(inspection, call, call.source)}, {tag_text(call.source_tag)}")
+    elif call.root != NOTHING and call.traits.rooted:
+        parts.append(f"root {member_rank(inspection, call, call.root).removeprefix('rank ')}")
     if call.reduction not in ("none", "unknown"):
         parts.append(call.reduction)
-    size = size_text(call)
-    if call.operation.endswith("new_group"):
-        parts.append(new_group_text(snapshot, call))
-    elif size:
-        parts.append(size)
-    return ", ".join(parts)
+    parts.append(new_group_text(inspection, call) if call.members_hash else size_text(call))
+    return ", ".join(part for part in parts if part)
+
+
+def sites_text(calls: Iterable[Call]) -> str:
+    """Name the sites of calls, at most three of them."""
+    return " and ".join(sorted({call.site for call in calls})[:_MAX_SITES])
 
 
 __all__ = [
@@ -92,6 +97,7 @@ __all__ = [
     "name_ranks",
     "new_group_text",
     "nth",
+    "sites_text",
     "size_text",
     "tag_text",
     "verb",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_CODE, Family, Operation
-from paceline.report.evidence.ring_file import RECORD, UNKNOWN_SITE, RankRecord
+from paceline.guard.shared_memory.ring_texts import UNKNOWN_SITE
+from paceline.report.evidence.ring_file import RECORD, RankRecord
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -125,11 +126,11 @@ def gather_calls(records: Mapping[int, RankRecord], ended_ns: int | None) -> Cal
     for record, begin in zip(ordered, firsts[:-1].tolist(), strict=True):
         part = slice(begin, begin + len(record.calls))
         is_open[part] = np.isin(record.calls["number"].astype(np.int64) - 1, list(record.open_calls))
-        is_open[part] &= record.calls["left"] == 0
+        is_open[part] &= record.calls["left_ns"] == 0
         site[part] = sites.numbers(record)[record.calls["site"].clip(0, 1 << 16)]
         communicator[part] = communicators.numbers(record)
-    entered = rows["entered"].astype(np.int64) - begin_ns
-    left = np.where(rows["left"] > 0, rows["left"].astype(np.int64) - begin_ns, entered)
+    entered = rows["entered_ns"].astype(np.int64) - begin_ns
+    left = np.where(rows["left_ns"] > 0, rows["left_ns"].astype(np.int64) - begin_ns, entered)
     left = np.where(is_open, np.maximum(end, entered), left)
     return Calls(
         begin_ns=begin_ns, end=end, ranks=tuple(record.rank for record in ordered), first_of_rank=firsts,
@@ -146,11 +147,11 @@ def _limits(records: Iterable[RankRecord], ended_ns: int | None) -> tuple[int, i
     begin = min((record.joined_ns for record in records), default=0)
     for record in records:
         if len(record.calls):
-            begin = min(begin, int(record.calls["entered"].min()))
+            begin = min(begin, int(record.calls["entered_ns"].min()))
     last = begin
     for record in records:
         if len(record.calls):
-            last = max(last, int(record.calls["entered"].max()), int(record.calls["left"].max()))
+            last = max(last, int(record.calls["entered_ns"].max()), int(record.calls["left_ns"].max()))
     end = last if ended_ns is None else max(last, ended_ns)
     return begin, max(1, end - begin)
 
@@ -186,20 +187,17 @@ class _Communicators:
             for carrier, number in record.carriers.items():
                 carriers[carrier][number] = record.rank
         for record in records:
-            for told in record.communicators.values():
-                if told["id"] not in self._numbers:
-                    self._numbers[told["id"]] = len(self.known)
-                    numbers = carriers["torch" if told["id"].startswith("torch") else "mpi"]
-                    ranks = told["ranks"] if told["ranks"] is not None else range(min(told["size"], 1 << 20))
-                    members = tuple(numbers.get(rank, rank) for rank in ranks)
-                    self.known.append(Communicator(name=told["name"], ranks=members))
+            for text in record.communicators.values():
+                if text.identity not in self._numbers:
+                    self._numbers[text.identity] = len(self.known)
+                    self.known.append(Communicator(name=text.name, ranks=text.members(carriers)))
 
     def numbers(self, record: RankRecord) -> Ints:
         """Return the number of each call's communicator; -1 for one whose name the record has no more."""
         table = np.full(1 << 16, -1, np.int64)
         firsts = np.zeros(1 << 16, np.int64)
-        for own, told in record.communicators.items():
+        for own, text in record.communicators.items():
             if 0 <= own < layout.MAX_COMMS:
-                table[own], firsts[own] = self._numbers[told["id"]], told["first"]
-        owns = record.calls["comm"]
+                table[own], firsts[own] = self._numbers[text.identity], text.first
+        owns = record.calls["communicator"]
         return np.where(record.calls["number"].astype(np.int64) > firsts[owns], table[owns], -1)

@@ -17,15 +17,15 @@ _KEPT = [code for code, operation in BY_CODE.items() if operation.name.endswith(
 def match_messages(calls: Calls) -> Ints:
     """Return the index of the send for each receive; NOBODY for what is no receive, or whose send is not known."""
     sent_by = np.full(len(calls), NOBODY, np.int64)
-    sends = np.flatnonzero(calls.is_of(Family.SEND, Family.EXCHANGE) & (calls.records["sequence"] > 0))
+    sends = np.flatnonzero(calls.is_of(Family.SEND, Family.EXCHANGE) & (calls.records["message_number"] > 0))
     receives = np.flatnonzero(calls.is_of(Family.RECEIVE))
     exchanges = np.flatnonzero(calls.is_of(Family.EXCHANGE))
     if not len(sends) or not len(receives) + len(exchanges):
         return sent_by
-    send_keys = _keys(calls, sends, ("root", "tag", "sequence"), is_send=True)
+    send_keys = _keys(calls, sends, ("peer", "tag", "message_number"), is_send=True)
     rows = np.concatenate([receives, exchanges])
-    receive_keys = _keys(calls, receives, ("root", "tag", "sequence"), is_send=False)
-    receive_keys += _keys(calls, exchanges, ("source", "source_tag", "source_sequence"), is_send=False)
+    receive_keys = _keys(calls, receives, ("peer", "tag", "message_number"), is_send=False)
+    receive_keys += _keys(calls, exchanges, ("source", "source_tag", "source_number"), is_send=False)
     by_key = dict(zip(send_keys, sends.tolist(), strict=True))
     for row, key in zip(rows.tolist(), receive_keys, strict=True):
         if key[4] > 0:
@@ -70,8 +70,8 @@ def _is_whole(calls: Calls, rank: int) -> bool:
 
 def _keys(calls: Calls, rows: Ints, names: tuple[str, str, str], *, is_send: bool) -> list[_Key]:
     """Return communicator, sender, receiver, tag and number of each message."""
-    peer, tag, sequence = names
+    peer, tag, number = names
     mine, other = calls.rank[rows], calls.members(rows, calls.records[peer][rows])
     sender, receiver = (mine, other) if is_send else (other, mine)
-    columns = (calls.communicator[rows], sender, receiver, calls.records[tag][rows], calls.records[sequence][rows])
+    columns = (calls.communicator[rows], sender, receiver, calls.records[tag][rows], calls.records[number][rows])
     return list(zip(*(column.tolist() for column in columns), strict=True))

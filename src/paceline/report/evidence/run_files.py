@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import InputError, name_ranks
+from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.finding_json import finding_from_json
 from paceline.report.evidence.ring_file import RankRecord, read_ring
 
 _MAX_PROBLEMS = 20
@@ -25,6 +27,7 @@ class RunFiles:
         world_size: Ranks of the job that is shown.
         ranks: The records that could be read, by rank.
         work: What loaders have noted, by pid.
+        finding: The finding, if there is one that can be read.
         missing: What is not there, as sentences.
     """
 
@@ -36,13 +39,8 @@ class RunFiles:
     ranks: dict[int, RankRecord] = field(default_factory=dict)
     ends: dict[int, dict[str, Any]] = field(default_factory=dict)
     work: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    finding: Finding | None = None
     missing: list[str] = field(default_factory=list)
-
-    @property
-    def finding(self) -> dict[str, Any] | None:
-        """The finding, if there is one."""
-        found = (self.diagnosis or {}).get("finding")
-        return found if isinstance(found, dict) else None
 
 
 def find_run(path: Path) -> Path:
@@ -70,6 +68,7 @@ def read_run(folder: Path) -> RunFiles:
     run = RunFiles(folder=folder)
     run.about = _json(run, "run.json", "the command and the end of the run are not known")
     run.diagnosis = _json(run, "diagnosis.json", "the outcome is not known") or None
+    run.finding = _finding(run)
     told = _json(run, "sources.json", "lines of source are not shown").get("lines")
     if isinstance(told, dict):
         run.sources = {str(file): lines for file, lines in told.items() if isinstance(lines, dict)}
@@ -95,6 +94,17 @@ def _json(run: RunFiles, name: str, so: str) -> dict[str, Any]:
     else:
         return value
     return {}
+
+
+def _finding(run: RunFiles) -> Finding | None:
+    value = (run.diagnosis or {}).get("finding")
+    if not isinstance(value, dict):
+        return None
+    try:
+        return finding_from_json(value)
+    except ValueError as error:
+        run.missing.append(f"the finding in diagnosis.json cannot be read: {error}")
+        return None
 
 
 def _read_rings(run: RunFiles) -> None:

@@ -127,7 +127,7 @@ def _messages(calls: Calls, waits: Waits) -> None:
         longer = waited > waits.waited[rows]
         waits.waited[rows[longer]] = waited[longer]
         waits.for_rank[rows[longer]] = calls.rank[others[longer]]
-    for family, peer in ((Family.SEND, "root"), (Family.RECEIVE, "root"), (Family.EXCHANGE, "source")):
+    for family, peer in ((Family.SEND, "peer"), (Family.RECEIVE, "peer"), (Family.EXCHANGE, "source")):
         rows = np.flatnonzero(calls.is_open & calls.is_of(family) & (waits.waited == 0))
         waits.waited[rows] = calls.left[rows] - calls.entered[rows]
         waits.for_rank[rows] = calls.members(rows, calls.records[peer][rows])

@@ -9,8 +9,7 @@ from paceline.errors import name_ranks
 from paceline.guard.run.kept_source import KeptLines, keep_lines
 from paceline.guard.verdict.finding import RankGroup
 from paceline.report.page.page_values import Group, Page, Verdict
-from paceline.report.page.run_verdict import lines_around, sentence
-from paceline.report.text.finding_text import CAUSES
+from paceline.report.page.run_verdict import lines_around, sentence, shown_state
 
 _AROUND = 4
 
@@ -41,7 +40,7 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
         return Verdict(tone="plain", label="no finding", summary=said, groups=groups, notes=notes)
     return Verdict(
         tone="bad", label=finding.kind, summary=sentence(finding.summary), groups=groups, cause=finding.cause,
-        cause_text=CAUSES.get(finding.cause, ""), advice=sentence(finding.advice), notes=notes,
+        cause_text=finding.cause.sentence, advice=sentence(finding.advice), notes=notes,
     )  # fmt: skip
 
 
@@ -49,7 +48,7 @@ def _group(group: RankGroup, sources: KeptLines, odd: set[int]) -> Group:
     site = group.site or ""
     return Group(
         ranks=name_ranks(group.ranks),
-        state="waiting" if group.state == "blocked" else group.state,
+        state=shown_state(group),
         is_out_of_line=odd.issuperset(group.ranks),
         call=group.call or "",
         place=f"on {group.communicator}" if group.communicator else "",

@@ -43,7 +43,7 @@ def gather_evidence(run: RunFiles) -> Evidence | None:
         return None
     ended = run.about.get("ended_ns")
     calls = gather_calls(run.ranks, ended if isinstance(ended, int) else None)
-    out_of_line = _whole_numbers((run.finding or {}).get("ranks"))
+    out_of_line = run.finding.ranks if run.finding is not None else ()
     waits = find_waits(calls, out_of_line)
     notes = {record.rank: run.work[record.pid] for record in run.ranks.values() if record.pid in run.work}
     return Evidence(
@@ -155,7 +155,3 @@ def _not_kept(run: RunFiles) -> list[str]:
 def _lines(run: RunFiles, sites: Sequence[str]) -> Mapping[str, list[list[Any]]]:
     found = {site: lines_around(run.sources, site, around=2) for site in sites[:_MOST_LINED_SITES]}
     return {site: [[line.number, line.text, line.is_site] for line in lines] for site, lines in found.items() if lines}
-
-
-def _whole_numbers(values: Any) -> tuple[int, ...]:
-    return tuple(value for value in values if isinstance(value, int)) if isinstance(values, list) else ()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from paceline.errors import name_ranks
+from paceline.guard.verdict.finding import Finding, GroupState, RankGroup
 from paceline.report.evidence.call_table import Calls
 from paceline.report.evidence.run_files import RunFiles
 from paceline.report.page.page_values import Group, SourceLine, Verdict
-from paceline.report.text.finding_text import CAUSES
 
 _AROUND = 4
+_UNREADABLE = "The guard found a rank out of line, but what it found cannot be read."
 _NOTHING_FOUND = "The guard found nothing out of line: no call that did not fit, nobody who could never move."
 
 
@@ -32,6 +33,8 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
         code = (run.diagnosis or {}).get("exit_code")
         said = f"The job ended with exit code {code}{_signal(code)}."
         return Verdict(tone="warn", label="failed", summary=said, groups=ends, notes=(_NOTHING_FOUND,))
+    if outcome == "finding":
+        return Verdict(tone="bad", label="finding", summary=_UNREADABLE, groups=ends)
     said = "How the run ended is not on disk."
     return Verdict(tone="plain", label="not known", summary=said, groups=ends)
 
@@ -44,28 +47,25 @@ def _signal(code: Any) -> str:
         return ""
 
 
-def _finding(run: RunFiles, finding: Mapping[str, Any], calls: Calls | None) -> Verdict:
-    out_of_line = {rank for rank in _list(finding, "ranks") if isinstance(rank, int)}
-    divergence = finding.get("divergence") if isinstance(finding.get("divergence"), dict) else {}
-    assert isinstance(divergence, dict)
-    place = ""
-    if divergence:
-        place = f"call {divergence.get('sequence')} on {divergence.get('communicator', 'its communicator')}"
-    cause = str(finding.get("cause") or "")
-    latency = finding.get("latency_ms")
-    notes = []
-    if isinstance(latency, int | float) and latency > 0:
-        notes.append(f"Certain {latency:g} ms after the event that made it so.")
+def _finding(run: RunFiles, finding: Finding, calls: Calls | None) -> Verdict:
+    difference, notes = finding.first_difference, []
+    if finding.latency_ms > 0:
+        notes.append(f"Certain {finding.latency_ms:g} ms after the event that made it so.")
+    differing: tuple[Group, ...] = ()
+    if difference is not None:
+        # the groups of a first difference are all at one position, which is said once above them
+        at = (difference.communicator, difference.sequence)
+        differing = tuple(_group(run, group, finding, calls, at) for group in difference.groups)
     return Verdict(
         tone="bad",
-        label=str(finding.get("kind") or "finding"),
-        summary=sentence(str(finding.get("summary") or "A rank fell out of line.")),
-        groups=tuple(_group(run, told, calls, out_of_line, {}) for told in _dicts(finding, "groups")),
-        divergence=tuple(_group(run, told, calls, out_of_line, divergence) for told in _dicts(divergence, "groups")),
-        divergence_place=place,
-        cause=cause,
-        cause_text=CAUSES.get(cause, ""),
-        advice=sentence(str(finding.get("advice") or "")),
+        label=finding.kind,
+        summary=sentence(finding.summary),
+        groups=tuple(_group(run, group, finding, calls) for group in finding.groups),
+        divergence=differing,
+        divergence_place=f"call {difference.sequence} on {difference.communicator}" if difference is not None else "",
+        cause=finding.cause,
+        cause_text=finding.cause.sentence,
+        advice=sentence(finding.advice),
         notes=tuple(notes),
     )
 
@@ -76,41 +76,32 @@ def sentence(text: str) -> str:
 
 
 def _group(
-    run: RunFiles, told: Mapping[str, Any], calls: Calls | None, out_of_line: set[int], divergence: Mapping[str, Any]
+    run: RunFiles, group: RankGroup, finding: Finding, calls: Calls | None, at: tuple[str, int] | None = None
 ) -> Group:
-    ranks = [rank for rank in _list(told, "ranks") if isinstance(rank, int)]
-    sequence = told.get("sequence", divergence.get("sequence"))
-    communicator = told.get("communicator", divergence.get("communicator"))
-    state = str(told.get("state") or "")
-    site = str(told.get("site") or "")
-    is_place = isinstance(sequence, int) and communicator
-    focus = _focus(calls, ranks, communicator, sequence)
+    position = (group.communicator, group.sequence) if at is None else at
     return Group(
-        ranks=name_ranks(ranks) if ranks else "no rank",
-        state=_shown_state(state, calls, focus),
-        is_out_of_line=bool(ranks) and out_of_line.issuperset(ranks),
-        call=str(told.get("call") or ""),
-        place=f"call {sequence} on {communicator}" if is_place and not divergence else "",
-        site=site,
-        detail=str(told.get("detail") or ""),
-        source=lines_around(run.sources, site, around=_AROUND),
-        focus=focus,
+        ranks=name_ranks(group.ranks) if group.ranks else "no rank",
+        state=shown_state(group),
+        is_out_of_line=bool(group.ranks) and set(finding.ranks).issuperset(group.ranks),
+        call=group.call or "",
+        place=f"call {group.sequence} on {group.communicator}" if group.sequence is not None else "",
+        site=group.site or "",
+        detail=group.detail,
+        source=lines_around(run.sources, group.site or "", around=_AROUND),
+        focus=_focus(calls, group.ranks, *position),
     )
 
 
-def _shown_state(state: str, calls: Calls | None, focus: tuple[int, int] | None) -> str:
+def shown_state(group: RankGroup) -> str:
     """Name what ranks do; a call that the verdict names may have returned, and is named for what it was."""
-    if state != "blocked":
-        return state
-    if calls is not None and focus is not None:
-        part = calls.of_rank(focus[0])
-        inside = calls.is_open[part][calls.number[part] == focus[1]]
-        if len(inside) and not inside[0]:
-            return "this call has returned"
-    return "waiting"
+    if group.state is not GroupState.BLOCKED:
+        return group.state
+    return "this call has returned" if group.has_returned else "waiting"
 
 
-def _focus(calls: Calls | None, ranks: list[int], communicator: Any, sequence: Any) -> tuple[int, int] | None:
+def _focus(
+    calls: Calls | None, ranks: Sequence[int], communicator: str | None, sequence: int | None
+) -> tuple[int, int] | None:
     """Return the call of a group that the timeline shows: the one of its place, or the last of its first rank."""
     if calls is None:
         return None
@@ -118,8 +109,8 @@ def _focus(calls: Calls | None, ranks: list[int], communicator: Any, sequence: A
     if rank is None:
         return None
     found = None
-    if isinstance(sequence, int) and communicator:
-        found = calls.last_at(rank, communicator=str(communicator), sequence=sequence)
+    if sequence is not None and communicator is not None:
+        found = calls.last_at(rank, communicator=communicator, sequence=sequence)
     if found is None:
         part = calls.of_rank(rank)
         inside = np.flatnonzero(calls.is_open[part])
@@ -157,12 +148,3 @@ def _ends(run: RunFiles) -> tuple[Group, ...]:
         )
         for (kind, site, detail), ranks in groups.items()
     )  # fmt: skip
-
-
-def _list(value: Mapping[str, Any], key: str) -> list[Any]:
-    found = value.get(key)
-    return found if isinstance(found, list) else []
-
-
-def _dicts(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    return [inner for inner in _list(value, key) if isinstance(inner, dict)]

@@ -134,18 +134,23 @@ def kind_of(code: int) -> str:
 
 
 def _what_text(
-    code: int, root: int, tag: int, reduction: int, dtype: int, num_bytes: int, count: int, flags: int
-) -> str:
+    code: int, root: int, peer: int, tag: int, reduction: int, dtype: int, num_bytes: int, count: int,
+    num_requests: int, flags: int,
+) -> str:  # fmt: skip
     operation = BY_CODE[code]
     parts = []
-    if root >= 0 and operation.family is not Family.WAIT:
-        parts.append(f"root {root}" if operation.family is Family.COLLECTIVE else f"peer {root}")
+    if root >= 0:
+        parts.append(f"root {root}")
+    if peer >= 0:
+        parts.append(f"peer {peer}")
     if tag >= 0:
         parts.append(f"tag {tag}")
     if REDUCTIONS[reduction] not in ("none", "unknown"):
         parts.append(REDUCTIONS[reduction])
     if count >= 0:
-        parts.append(f"{count:,} x {DTYPES[dtype]}" if operation.family is not Family.WAIT else f"{count:,} requests")
+        parts.append(f"{count:,} x {DTYPES[dtype]}")
+    if operation.family is Family.WAIT and num_requests >= 0:
+        parts.append(f"{num_requests:,} requests")
     if num_bytes >= 0:
         parts.append(f"{num_bytes:,} bytes")
     if flags & NONBLOCKING:
@@ -157,7 +162,9 @@ def _columns(calls: Calls, waits: Waits, part: slice, names: _Names) -> dict[str
     """Return the calls of one rank; times as differences, since these are short."""
     records = calls.records[part]
     entered = calls.entered[part] // TICK_NS
-    keys = ("operation", "root", "tag", "reduction", "dtype", "num_bytes", "count", "flags")
+    keys = (
+        "operation", "root", "peer", "tag", "reduction", "dtype", "num_bytes", "count", "num_requests", "flags",
+    )  # fmt: skip
     whats = list(map(names.what, zip(*(records[key].tolist() for key in keys), strict=True)))
     return {
         "number": _differences(calls.number[part]),

@@ -134,7 +134,7 @@ def _collective(base: Any, code: int, facts: Facts) -> Any:
                 root = whole(root)
         except TypeError:  # wrong arguments: mpi4py says so better
             return base(self, *args, **named)
-        number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count)
+        number = recorder.begin_collective(comm, code, root, reduction, dtype, num_bytes, count)
         try:
             return base(self, *args, **named)
         except BaseException as error:
@@ -153,7 +153,7 @@ def _barrier(base: Any, code: int) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
         if comm is None or recorder is None:
             return base(self)
-        number = recorder.collective(comm, code)
+        number = recorder.begin_collective(comm, code)
         try:
             return base(self)
         except BaseException as error:
@@ -167,7 +167,7 @@ def _barrier(base: Any, code: int) -> Any:
 
 def _posted_collective(base: Any, code: int, facts: Facts, watch: MpiWatch) -> Any:
     persistent = base.__name__.endswith("_init")
-    flags = layout.NONBLOCKING | (layout.PERSISTENT if persistent else 0)
+    flags = layout.NONBLOCKING
 
     def call(self: Any, *args: Any, **named: Any) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
@@ -179,7 +179,7 @@ def _posted_collective(base: Any, code: int, facts: Facts, watch: MpiWatch) -> A
         except TypeError:
             return base(self, *args, **named)
         request = recorder.requests.take()
-        number = recorder.collective(
+        number = recorder.begin_collective(
             comm, code, root=root, reduction=reduction, dtype=dtype, num_bytes=num_bytes, count=count,
             flags=flags, request=request,
         )  # fmt: skip

@@ -119,7 +119,7 @@ def _creation(base: Any, name: str, watch: MpiWatch) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
         if comm is None or recorder is None:
             return base(self, *args, **named)
-        number = recorder.collective(comm, code)
+        number = recorder.begin_collective(comm, code)
         sequence = recorder.position(comm)
         with InCall(recorder, number):
             made = base(self, *args, **named)
@@ -147,7 +147,7 @@ def _create_group(base: Any, watch: MpiWatch) -> Any:
         meeting = recorder.communicator(identity, "Create_group", ranks, group.Get_rank())
         if meeting is None:
             return base(self, group, tag)
-        number = recorder.collective(meeting, code)
+        number = recorder.begin_collective(meeting, code)
         with InCall(recorder, number):
             made = base(self, group, tag)
         return watch.adopt(made, meeting, 1, "Create_group")

@@ -79,8 +79,8 @@ def _begin_send(
 ) -> int:
     dtype, num_bytes, count = size
     nth = recorder.messages.count(comm, SENT, peer, tag) if 0 <= peer < len(comm.ranks) else 0
-    number = recorder.begin(
-        comm.index, code, root=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
+    number = recorder.begin_message(
+        comm.index, code, peer=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
         request=request, flags=flags, depth=4,
     )  # fmt: skip
     if nth:
@@ -102,8 +102,8 @@ def _receive(base: type, name: str, watch: MpiWatch) -> Any:
         dtype, num_bytes, count = UNKNOWN if pickled or not takes else size_of(buf)
         peer, wanted = watch.peer(source), watch.tag(tag)
         nth = recorder.messages.next_receive(comm, peer, wanted) if takes else 0
-        number = recorder.begin(
-            comm.index, code, root=peer, tag=wanted, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
+        number = recorder.begin_message(
+            comm.index, code, peer=peer, tag=wanted, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
             depth=3,
         )  # fmt: skip
         size = pack_size(dtype, num_bytes)
@@ -175,7 +175,7 @@ def _posted_send(base: type, name: str, watch: MpiWatch) -> Any:
     function, operation = getattr(base, name), BY_NAME[name]
     pickled, persistent = name[0].islower(), name.endswith("_init")
     size_of = watch.buffers.size
-    flags = layout.NONBLOCKING | (layout.PERSISTENT if persistent else 0)
+    flags = layout.NONBLOCKING
 
     def record(self: Any, buf: Any, dest: int, tag: int) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
@@ -184,8 +184,8 @@ def _posted_send(base: type, name: str, watch: MpiWatch) -> Any:
         size = UNKNOWN if pickled else size_of(buf)
         peer, request, tag = watch.peer(dest), recorder.requests.take(), whole(tag)
         if persistent:
-            number = recorder.begin(
-                comm.index, operation.code, root=peer, tag=tag, dtype=size[0], num_bytes=size[1], count=size[2],
+            number = recorder.begin_message(
+                comm.index, operation.code, peer=peer, tag=tag, dtype=size[0], num_bytes=size[1], count=size[2],
                 request=request, flags=flags,
             )  # fmt: skip
         else:
@@ -205,7 +205,7 @@ def _posted_receive(base: type, name: str, watch: MpiWatch) -> Any:
     pickled, persistent = name == "irecv", name.endswith("_init")
     size_of = watch.buffers.size
     any_source, any_tag = watch.mpi.ANY_SOURCE, watch.mpi.ANY_TAG
-    flags = layout.NONBLOCKING | (layout.PERSISTENT if persistent else 0)
+    flags = layout.NONBLOCKING
 
     def record(self: Any, buf: Any, source: int, tag: int) -> Any:
         comm, recorder = self._paceline, SESSION.recorder
@@ -215,8 +215,8 @@ def _posted_receive(base: type, name: str, watch: MpiWatch) -> Any:
         peer, wanted = watch.peer(source), watch.tag(tag)
         request = recorder.requests.take()
         nth = 0 if persistent else recorder.messages.next_receive(comm, peer, wanted)
-        number = recorder.begin(
-            comm.index, code, root=peer, tag=wanted, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
+        number = recorder.begin_message(
+            comm.index, code, peer=peer, tag=wanted, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
             request=request, flags=flags, depth=3,
         )  # fmt: skip
         size = pack_size(dtype, num_bytes)
@@ -263,9 +263,9 @@ def _exchange(base: type, name: str, watch: MpiWatch) -> Any:
         target, peer, wanted, sendtag = watch.peer(dest), watch.peer(source), watch.tag(recvtag), whole(sendtag)
         nth = recorder.messages.count(comm, SENT, target, sendtag) if 0 <= target < len(comm.ranks) else 0
         coming = recorder.messages.next_receive(comm, peer, wanted)
-        number = recorder.begin(
-            comm.index, code, root=target, tag=sendtag, dtype=sent[0], num_bytes=sent[1], count=sent[2],
-            sequence=nth, second=(peer, wanted, taken[0], taken[1], coming), depth=3,
+        number = recorder.begin_message(
+            comm.index, code, peer=target, tag=sendtag, dtype=sent[0], num_bytes=sent[1], count=sent[2],
+            message_number=nth, receives=(peer, wanted, taken[0], taken[1], coming), depth=3,
         )  # fmt: skip
         size = pack_size(taken[0], taken[1])
         recorder.messages.meet(number, comm, SENT, target, sendtag, nth, pack_size(sent[0], sent[1]))

@@ -123,7 +123,7 @@ def _derive(base: Any, mpi: Any) -> type:
                 return function(self, status)
             if status is None and posted.receives is not None:
                 status = status_type()
-            number = recorder.wait(code, [posted.request], any_of=False)
+            number = recorder.begin_wait(code, [posted.request], any_of=False)
             recorder.block(number)
             try:
                 value = function(self, status)
@@ -169,7 +169,7 @@ def _derive(base: Any, mpi: Any) -> type:
             if not blocks:
                 value = function(requests, statuses)
             else:
-                number = recorder.wait(code, _numbers(requests), any_of=not name.lower().endswith("all"))
+                number = recorder.begin_wait(code, _numbers(requests), any_of=not name.lower().endswith("all"))
                 with InCall(recorder, number):
                     value = function(requests, statuses)
             for index, status in _completed(name.lower(), value, statuses, out, mpi.UNDEFINED):

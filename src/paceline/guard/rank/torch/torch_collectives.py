@@ -164,7 +164,7 @@ def watched_collective(watch: TorchWatch, function: Any, code: int, describe: Ca
             return function(*args, **named)
         if posts:
             return _post(watch, recorder, comm, code, root, reduction, (dtype, num_bytes, count), function, args, named)
-        number = recorder.collective(comm, code, root, reduction, dtype, num_bytes, count, flags)
+        number = recorder.begin_collective(comm, code, root, reduction, dtype, num_bytes, count, flags)
         local.depth = 1
         try:
             return function(*args, **named)
@@ -183,7 +183,7 @@ def _post(
     function: Any, args: Any, named: Any,
 ) -> Any:  # fmt: skip
     request = recorder.requests.take()
-    number = recorder.collective(
+    number = recorder.begin_collective(
         comm, code, root=root, reduction=reduction, dtype=size[0], num_bytes=size[1], count=size[2],
         flags=layout.NONBLOCKING, request=request, depth=3,
     )  # fmt: skip
@@ -211,7 +211,7 @@ def watched_wait(watch: TorchWatch, function: Any) -> Any:
         if posted is None:
             return function(self, *args, **named)
         own = _has_limit(args, named)
-        number = recorder.wait(code, [posted.request], any_of=False, flags=layout.OWN_TIMEOUT if own else 0)
+        number = recorder.begin_wait(code, [posted.request], any_of=False, flags=layout.OWN_TIMEOUT if own else 0)
         recorder.block(number)
         try:
             value = function(self, *args, **named)

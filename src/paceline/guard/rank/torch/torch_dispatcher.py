@@ -72,7 +72,7 @@ def _hook(watch: TorchWatch, operator: Any, name: str, facts: tuple[str, int, in
         if comm is None:
             return operator.redispatch(keys & after, *args, **named)
         size = _size(watch, args[tensors_at]) if name != "barrier" else UNKNOWN
-        number = recorder.collective(
+        number = recorder.begin_collective(
             comm, code, root=int(args[root_at]) if root_at is not None else NOTHING, reduction=reduction,
             dtype=size[0], num_bytes=size[1] if sized else -1, count=size[2] if sized else -1,
             flags=layout.NONBLOCKING,

@@ -24,7 +24,7 @@ def watched_init(watch: TorchWatch, function: Any) -> Any:
             recorder = SESSION.recorder
             comm = watch.meeting(*place[:2])  # of its own, so that the first collective on WORLD is the user's
             if recorder is not None and comm is not None:
-                number = recorder.collective(comm, code)
+                number = recorder.begin_collective(comm, code)
                 watch.enter()
         try:
             value = function(*args, **named)
@@ -103,7 +103,7 @@ def watched_new_group(watch: TorchWatch, function: Any) -> Any:
         stands_for = int(identity_of(listed)[:12], 16)  # two ranks that list others make different groups
         if not watch.inside.depth:
             recorder.ring.write_text({"group": stands_for, "ranks": list(listed)[:1000]})
-        number = recorder.collective(world, code, num_bytes=stands_for)
+        number = recorder.begin_collective(world, code, members_hash=stands_for)
         watch.enter()
         try:
             made = function(ranks, *args, **named)

@@ -29,8 +29,8 @@ def watched_send(watch: TorchWatch, function: Any, code: int) -> Any:
         exists = 0 <= peer < len(comm.ranks)
         nth = recorder.messages.count(comm, SENT, peer, tag) if exists else 0
         request = recorder.requests.take() if posts else 0
-        number = recorder.begin(
-            comm.index, code, root=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
+        number = recorder.begin_message(
+            comm.index, code, peer=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
             request=request, flags=layout.NONBLOCKING if posts else 0,
         )  # fmt: skip
         if not exists:
@@ -60,8 +60,8 @@ def watched_receive(watch: TorchWatch, function: Any, code: int) -> Any:
         size = pack_size(dtype, num_bytes)
         nth = recorder.messages.next_receive(comm, peer, tag)
         request = recorder.requests.take() if posts else 0
-        number = recorder.begin(
-            comm.index, code, root=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, sequence=nth,
+        number = recorder.begin_message(
+            comm.index, code, peer=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
             request=request, flags=layout.NONBLOCKING if posts else 0,
         )  # fmt: skip
         if peer != ANY and not 0 <= peer < len(comm.ranks):

@@ -1,0 +1,103 @@
+"""What a rank says once, as lines of JSON in its ring: its folder, its call sites, its communicators, how it ended.
+
+One parser for both readers: the judge, while the rank lives, and a report, long after, where lines may be broken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+UNKNOWN_SITE = "?:0"
+_MAX_MEMBERS = 1 << 20  # a broken file may name any size
+_BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommunicatorText:
+    """What a rank says of a communicator.
+
+    Attributes:
+        identity: The same text on all members.
+        name: As people know it: WORLD, Split 2.
+        size: The number of members.
+        ranks: The members, in their order; None: all ranks of the job.
+        first: Calls of the rank before it knew the communicator. Earlier records with its number are of another one.
+    """
+
+    identity: str
+    name: str
+    size: int
+    ranks: tuple[int, ...] | None
+    first: int
+
+    def members(self, carriers: Mapping[str, Mapping[int, int]]) -> tuple[int, ...]:
+        """Return the members as ranks of the job.
+
+        Args:
+            carriers: For each carrier, the rank of the job by the number that it has there.
+        """
+        numbers = carriers["torch" if self.identity.startswith("torch") else "mpi"]
+        ranks = range(min(self.size, _MAX_MEMBERS)) if self.ranks is None else self.ranks
+        return tuple(numbers.get(rank, rank) for rank in ranks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteText:
+    """A call site as file:line, and the lines of the user's code that led there, from the inside out."""
+
+    site: str = UNKNOWN_SITE
+    callers: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class RingTexts:
+    """All that a rank has said so far."""
+
+    folder: str = ""
+    sites: dict[int, SiteText] = field(default_factory=dict)
+    communicators: dict[int, CommunicatorText] = field(default_factory=dict)
+    others: list[dict[str, Any]] = field(default_factory=list)  # how it ended, and what could not be watched
+
+    def read_line(self, line: bytes) -> bool:
+        """Take in one line; say whether it could be read."""
+        try:
+            self._take(json.loads(line))
+        except _BROKEN:
+            return False
+        return True
+
+    def _take(self, value: dict[str, Any]) -> None:
+        if "site" in value:
+            texts = self.frames_text(value["frames"])
+            self.sites[int(value["site"])] = SiteText(site=texts[0], callers=tuple(texts[1:])) if texts else SiteText()
+        elif "comm" in value:
+            ranks = value.get("ranks")
+            self.communicators[int(value["comm"])] = CommunicatorText(
+                identity=str(value["id"]), name=str(value["name"]), size=int(value["size"]),
+                ranks=None if ranks is None else tuple(int(rank) for rank in ranks), first=int(value["first"]),
+            )  # fmt: skip
+        elif "cwd" in value:
+            self.folder = str(value["cwd"])
+        else:
+            self.others.append(dict(value))
+
+    def frames_text(self, frames: Sequence[Sequence[Any]]) -> list[str]:
+        """Return frames as file:line."""
+        return [f"{shown_path(str(frame[0]), self.folder)}:{int(frame[1])}" for frame in frames]
+
+    def site(self, number: int) -> SiteText:
+        """Return a call site by its number."""
+        return self.sites.get(number, SiteText())
+
+
+def shown_path(path: str, folder: str) -> str:
+    """Return a path as short as it can be without losing anything: from the folder, if it is below that.
+
+    >>> shown_path("/home/me/job/train.py", "/home/me/job"), shown_path("/opt/lib.py", "/home/me/job")
+    ('train.py', '/opt/lib.py')
+    """
+    return path[len(folder) + 1 :] if folder and path.startswith(f"{folder}{os.sep}") else path

@@ -1,0 +1,145 @@
+"""A finding as JSON, and back. The only place that knows this form; others read it, so names in it are fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paceline.guard.verdict.finding import (
+    Cause,
+    Finding,
+    FindingField,
+    FindingKind,
+    FirstDifference,
+    GroupState,
+    RankGroup,
+)
+
+VERSION = 1
+
+
+def diagnosis_to_json(exit_code: int, finding: Finding | None) -> dict[str, Any]:
+    """Return the outcome of a run."""
+    outcome = "finding" if finding is not None else "failed" if exit_code else "ok"
+    return {
+        "version": VERSION,
+        "outcome": outcome,
+        "exit_code": exit_code,
+        "finding": None if finding is None else finding_to_json(finding),
+    }
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """Return a finding as plain values."""
+    return {
+        "kind": str(finding.kind),
+        "field": None if finding.field is None else str(finding.field),
+        "ranks": list(finding.ranks),
+        "summary": finding.summary,
+        "cause": str(finding.cause),
+        "advice": finding.advice,
+        "latency_ms": finding.latency_ms,
+        "groups": [group_to_json(group) for group in finding.groups],
+        "divergence": None if finding.first_difference is None else _difference_to_json(finding.first_difference),
+    }
+
+
+def group_to_json(group: RankGroup) -> dict[str, Any]:
+    """Return ranks in the same situation as plain values."""
+    return {
+        "ranks": list(group.ranks),
+        "state": str(group.state),
+        "call": group.call,
+        "communicator": group.communicator,
+        "sequence": group.sequence,
+        "site": group.site,
+        "count": group.count,
+        "dtype": group.dtype,
+        "detail": group.detail,
+        "has_returned": group.has_returned,
+    }
+
+
+def _difference_to_json(difference: FirstDifference) -> dict[str, Any]:
+    groups = [{"ranks": list(group.ranks), "call": group.call, "site": group.site} for group in difference.groups]
+    return {"sequence": difference.sequence, "communicator": difference.communicator, "groups": groups}
+
+
+def finding_from_json(value: Mapping[str, Any]) -> Finding:
+    """Return the finding that a file holds.
+
+    Raises:
+        ValueError: It is not one; the message says which part is wrong.
+    """
+    field, difference = value.get("field"), value.get("divergence")
+    latency = value.get("latency_ms", 0.0)
+    if isinstance(latency, bool) or not isinstance(latency, int | float):
+        raise ValueError(f"latency_ms is {latency!r}")
+    return Finding(
+        kind=FindingKind(_text(value, "kind")),
+        field=None if field is None else FindingField(field),
+        ranks=_ranks(value),
+        summary=_text(value, "summary"),
+        cause=Cause(_text(value, "cause")),  # type: ignore[call-arg]
+        advice=_text(value, "advice"),
+        latency_ms=float(latency),
+        groups=tuple(_group(inner) for inner in _objects(value, "groups")),
+        first_difference=None if difference is None else _difference(difference),
+    )
+
+
+def _difference(value: Any) -> FirstDifference:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"divergence is {value!r}")
+    sequence = _number(value, "sequence")
+    if sequence is None:
+        raise ValueError("divergence has no sequence")
+    groups = tuple(_group({"state": "blocked", **inner}) for inner in _objects(value, "groups"))
+    return FirstDifference(sequence=sequence, communicator=_text(value, "communicator"), groups=groups)
+
+
+def _group(value: Mapping[str, Any]) -> RankGroup:
+    return RankGroup(
+        ranks=_ranks(value),
+        state=GroupState(_text(value, "state")),
+        call=_optional_text(value, "call"),
+        communicator=_optional_text(value, "communicator"),
+        sequence=_number(value, "sequence"),
+        site=_optional_text(value, "site"),
+        count=_number(value, "count"),
+        dtype=_optional_text(value, "dtype"),
+        detail=_optional_text(value, "detail") or "",
+        has_returned=value.get("has_returned") is True,
+    )
+
+
+def _text(value: Mapping[str, Any], key: str) -> str:
+    text = value.get(key)
+    if not isinstance(text, str):
+        raise ValueError(f"{key} is {text!r}, not a text")
+    return text
+
+
+def _optional_text(value: Mapping[str, Any], key: str) -> str | None:
+    return None if value.get(key) is None else _text(value, key)
+
+
+def _number(value: Mapping[str, Any], key: str) -> int | None:
+    number = value.get(key)
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+        raise ValueError(f"{key} is {number!r}, not a whole number")
+    return number
+
+
+def _ranks(value: Mapping[str, Any]) -> tuple[int, ...]:
+    ranks = value.get("ranks")
+    if not isinstance(ranks, list) or any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
+        raise ValueError(f"ranks is {ranks!r}, not a list of ranks")
+    return tuple(ranks)
+
+
+def _objects(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    objects = value.get(key)
+    if not isinstance(objects, list) or not all(isinstance(item, Mapping) for item in objects):
+        raise ValueError(f"{key} is not a list of objects")
+    return objects

@@ -1,0 +1,89 @@
+"""What a rule looks at: a snapshot of the job, and the user's source as far as it can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from paceline.guard.verdict.snapshot import Call, EndKind, Membership, Position, RankState, Snapshot
+
+Sources = Callable[[str], str | None]  # file -> its text, if it can be read
+
+
+def no_sources(path: str) -> str | None:
+    """Read no source at all."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A snapshot with the sources, and the questions that several rules ask of it."""
+
+    snapshot: Snapshot
+    sources: Sources = no_sources
+
+    def state(self, rank: int) -> RankState | None:
+        """Return what is known of a rank."""
+        return self.snapshot.state(rank)
+
+    def states(self) -> Iterator[RankState]:
+        """Return the ranks that have been seen."""
+        return (state for state in self.snapshot.ranks if state is not None)
+
+    def communicator(self, identity: str) -> Membership | None:
+        """Return a communicator, if it is known."""
+        return self.snapshot.communicators.get(identity)
+
+    def name(self, identity: str) -> str:
+        """Return the name of a communicator."""
+        known = self.snapshot.communicators.get(identity)
+        return known.name if known is not None else "its communicator"
+
+    def text(self, position: Position) -> str:
+        """Return a position as people read it: call 5 on WORLD."""
+        return f"call {position.sequence} on {self.name(position.communicator)}"
+
+    def has_ended(self, rank: int) -> bool:
+        """Say whether a rank has ended."""
+        state = self.state(rank)
+        return state is not None and state.end is not None
+
+    def was_aborted(self) -> bool:
+        """Say whether the script itself has called Abort: then every rank knows, and the launcher ends the job."""
+        return any(state.end is not None and state.end.kind is EndKind.ABORTED for state in self.states())
+
+    def begun(self, rank: int, communicator: str) -> int:
+        """Return how many collectives a rank has begun on a communicator."""
+        state = self.state(rank)
+        return 0 if state is None else state.positions.get(communicator, 0)
+
+    def missing_at(self, position: Position) -> set[int]:
+        """Return the members that have not come to a position."""
+        known = self.communicator(position.communicator)
+        ranks = known.ranks if known is not None else ()
+        return {rank for rank in ranks if self.begun(rank, position.communicator) < position.sequence}
+
+    def collectives(self, rank: int, communicator: str) -> dict[int, Call]:
+        """Return what is remembered of a rank's collectives on a communicator, by sequence."""
+        state = self.state(rank)
+        past = state.history if state is not None else ()
+        return {call.sequence: call for call in past if call.communicator == communicator and call.is_collective}
+
+    def call_at(self, rank: int, position: Position) -> Call | None:
+        """Return a rank's call at a position, if it is remembered."""
+        state = self.state(rank)
+        for call in reversed(state.history if state is not None else ()):
+            if call.is_collective and call.position == position:
+                return call
+        return None
+
+    def calls_at(self, position: Position) -> dict[int, Call]:
+        """Return the calls of all members at a position, as far as they are remembered."""
+        calls: dict[int, Call] = {}
+        known = self.communicator(position.communicator)
+        for rank in known.ranks if known is not None else ():
+            if self.begun(rank, position.communicator) >= position.sequence:
+                call = self.call_at(rank, position)
+                if call is not None:
+                    calls[rank] = call
+        return calls

@@ -1,0 +1,201 @@
+"""The rule of mismatches: members of a communicator that call differently at the same position.
+
+It is an error whatever the timing. Only arguments that must be equal are compared; what is not known fits everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paceline.errors import group_ranks
+from paceline.guard.shared_memory.layout import STOP_COLLECTIVE
+from paceline.guard.verdict.causes.call_order import is_other_order, lines_are_shared
+from paceline.guard.verdict.causes.conditional_call import explain_conditional_call
+from paceline.guard.verdict.causes.explanation import Explanation
+from paceline.guard.verdict.causes.uneven_loop import explain_uneven_loop, find_uneven_loop
+from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.first_difference import DifferingCalls, find_first_difference, shown_difference
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.rank_groups import rank_groups
+from paceline.guard.verdict.snapshot import Call, Position
+from paceline.guard.verdict.wording import (
+    call_name,
+    member_rank,
+    name_ranks,
+    new_group_text,
+    sites_text,
+    size_text,
+    verb,
+)
+
+# in the order in which they are compared: the first that differs is named
+_COMPARED = (
+    FindingField.OPERATION,
+    FindingField.ROOT,
+    FindingField.REDUCTION,
+    FindingField.DTYPE,
+    FindingField.COUNT,
+    FindingField.COMMUNICATOR,
+)
+_CAUSES = {
+    FindingField.ROOT: Cause.ROOT,
+    FindingField.REDUCTION: Cause.REDUCTION,
+    FindingField.DTYPE: Cause.DTYPE,
+    FindingField.COUNT: Cause.SHAPE,
+    FindingField.COMMUNICATOR: Cause.GROUP,
+}
+_WORDS = {  # one, several
+    FindingField.ROOT: ("root", "roots"),
+    FindingField.REDUCTION: ("reduction", "reductions"),
+    FindingField.DTYPE: ("element type", "element types"),
+    FindingField.COUNT: ("size", "sizes"),
+    FindingField.COMMUNICATOR: ("list of ranks", "lists of ranks"),
+}
+_ADVICE = {
+    FindingField.ROOT: "every rank must name the same root in the call at {site}; do not compute it from data of one "
+    "rank",
+    FindingField.REDUCTION: "every rank must use the same reduction in the call at {site}",
+    FindingField.DTYPE: "convert to one element type before the call at {site}: libraries read the bytes as they come",
+    FindingField.COUNT: "give every rank the same number of elements in the call at {site}: pad the last batch, or use "
+    "a call that takes a count per rank",
+    FindingField.COMMUNICATOR: "every rank must make the same groups in the same order, with the same ranks, at {site}",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """Calls at one position of a communicator that differ."""
+
+    field: FindingField
+    position: Position
+    calls: Mapping[int, Call]  # rank -> call
+    odd_ranks: tuple[int, ...]  # the minority, or all if there is none
+
+
+def _compared_value(call: Call, field: FindingField) -> object:
+    """Return what is compared, or None where anything fits."""
+    if field is FindingField.OPERATION:
+        return call.operation
+    if field is FindingField.ROOT:
+        return call.root if call.traits.rooted else None
+    if field is FindingField.REDUCTION:
+        return None if call.reduction == "unknown" else call.reduction
+    if field is FindingField.DTYPE:
+        return None if call.dtype == "any" else call.dtype
+    if field is FindingField.COMMUNICATOR:
+        return call.members_hash or None
+    return None if call.num_bytes < 0 else call.num_bytes
+
+
+def compare(calls: Mapping[int, Call]) -> tuple[FindingField, tuple[int, ...]] | None:
+    """Compare the calls of ranks at one position; return the field that differs and the minority.
+
+    >>> compare({0: Call(operation="Barrier"), 1: Call(operation="Barrier"), 2: Call(operation="Bcast", root=0)})
+    (<FindingField.OPERATION: 'operation'>, (2,))
+    """
+    for field in _COMPARED:
+        values = {rank: _compared_value(call, field) for rank, call in calls.items()}
+        groups = group_ranks({rank: value for rank, value in values.items() if value is not None})
+        if len(groups) > 1:
+            return field, minority([ranks for _, ranks in groups])
+    return None
+
+
+def minority(groups: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the ranks outside the largest group; all of them if there is no largest."""
+    ordered = sorted(groups, key=len, reverse=True)
+    if len(ordered) > 1 and len(ordered[0]) == len(ordered[1]):
+        return tuple(sorted(rank for group in ordered for rank in group))
+    return tuple(sorted(rank for group in ordered[1:] for rank in group))
+
+
+def find_mismatch(inspection: Inspection) -> Finding | None:
+    """Find members that call differently at the same position, where a rank has stopped and where ranks wait."""
+    positions = set()
+    for state in inspection.states():
+        if state.stop is not None and state.stop.reason == STOP_COLLECTIVE:
+            positions.add(state.stop.call.position)
+        positions |= {waiting.call.position for waiting in state.waiting if waiting.call.is_collective}
+    for position in sorted(positions, key=lambda position: (position.sequence, position.communicator)):
+        finding = find_mismatch_at(inspection, position)
+        if finding is not None:
+            return finding
+    return None
+
+
+def find_mismatch_at(inspection: Inspection, position: Position) -> Finding | None:
+    """Compare the members at one position of a communicator."""
+    calls = inspection.calls_at(position)
+    compared = compare(calls)
+    if compared is None:
+        return None
+    field, odd_ranks = compared
+    mismatch = Mismatch(field=field, position=position, calls=calls, odd_ranks=odd_ranks)
+    differing = find_first_difference(inspection, position)
+    return _explain(inspection, mismatch, differing).finding(
+        FindingKind.MISMATCH, rank_groups(inspection, calls), field=field,
+        first_difference=shown_difference(inspection, differing),
+    )  # fmt: skip
+
+
+def _explain(inspection: Inspection, mismatch: Mismatch, differing: DifferingCalls | None) -> Explanation:
+    # If ranks went different ways before, the call that does not fit is only where it shows.
+    loop = find_uneven_loop(inspection, differing)
+    if loop is not None:
+        return explain_uneven_loop(loop)
+    conditional = explain_conditional_call(inspection, differing)
+    if conditional is not None:
+        return conditional
+    shared = lines_are_shared(inspection, mismatch.position, mismatch.calls)
+    if mismatch.field is FindingField.OPERATION or shared:
+        return _explain_operation(inspection, mismatch, shared)
+    return _explain_field(inspection, mismatch)
+
+
+def _explain_field(inspection: Inspection, mismatch: Mismatch) -> Explanation:
+    """Explain the same call with another argument."""
+    calls, odd = list(mismatch.calls.values()), mismatch.odd_ranks
+    one, several = _WORDS[mismatch.field]
+    where = f"{call_name(calls[0])} at {sites_text(calls)}"
+    summary = f"{name_ranks(odd)} {verb(odd, 'calls', 'call')} {where} with another {one}"
+    if len(odd) == len(calls):
+        summary = f"ranks call {where} with different {several}"
+    return Explanation(
+        ranks=odd,
+        summary=f"{summary}: {_values_text(inspection, mismatch)} ({inspection.text(mismatch.position)})",
+        cause=_CAUSES[mismatch.field],
+        advice=_ADVICE[mismatch.field].format(site=calls[0].site),
+    )
+
+
+def _values_text(inspection: Inspection, mismatch: Mismatch) -> str:
+    values = {rank: _value_text(inspection, call, mismatch.field) for rank, call in mismatch.calls.items()}
+    return "; ".join(f"{text} on {name_ranks(ranks)}" for text, ranks in group_ranks(values))
+
+
+def _value_text(inspection: Inspection, call: Call, field: FindingField) -> str:
+    if field is FindingField.ROOT:
+        return f"root {member_rank(inspection, call, call.root).removeprefix('rank ')}"
+    if field is FindingField.REDUCTION:
+        return call.reduction
+    if field is FindingField.COMMUNICATOR:
+        return new_group_text(inspection, call) or f"a group at {call.site}"
+    return size_text(call) or "not known"
+
+
+def _explain_operation(inspection: Inspection, mismatch: Mismatch, shared: bool) -> Explanation:
+    """Explain another operation, or the same one from a line that others come to at another time."""
+    groups = group_ranks({rank: (call_name(call), call.site) for rank, call in mismatch.calls.items()})
+    texts = ", ".join(
+        f"{name_ranks(ranks)} {verb(ranks, 'calls', 'call')} {name} at {site}" for (name, site), ranks in groups
+    )
+    order = shared or is_other_order(inspection, mismatch.position, mismatch.calls)
+    return Explanation(
+        ranks=mismatch.odd_ranks,
+        summary=f"{name_ranks(mismatch.odd_ranks)} fell out of line at {inspection.text(mismatch.position)}: {texts}",
+        cause=Cause.CALL_ORDER if order else Cause.RANK_CONDITIONAL_CALL,
+        advice="let every rank make the same calls in the same order"
+        if order
+        else "let every rank make this call, or none: look for an `if` on the rank, or on data that only some have",
+    )
