@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.guard.verdict.simulated import STOP_COLLECTIVE, certain, collective, judge, stopped, waits
 
@@ -9,15 +11,15 @@ from paceline.guard.verdict.finding import Cause, Finding, FindingField, Finding
 from paceline.guard.verdict.snapshot import Call
 
 
-def differing(*calls: Call, **more: object) -> Finding:
+def differing(*calls: Call, **more: Any) -> Finding:
     """Return the finding about ranks that make these calls, each its own, at the first position."""
     ranks = [waits(rank, call) for rank, call in enumerate(calls)]
     return certain(*ranks, **more)
 
 
-def reduced(**fields: object) -> Call:
+def reduced(**fields: Any) -> Call:
     """Return an Allreduce at line 12."""
-    values = {"reduction": "SUM", "dtype": "f4", "num_bytes": 32, "count": 8, "sequence": 1, **fields}
+    values: dict[str, Any] = {"reduction": "SUM", "dtype": "f4", "num_bytes": 32, "count": 8, "sequence": 1, **fields}
     return collective("Allreduce", 12, **values)
 
 

@@ -1,0 +1,93 @@
+"""The words of the rules of messages: what does not fit its receive, and what is there instead of what is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.guard.verdict.simulated import SPLIT, certain, judge, message, stopped
+
+from paceline.guard.shared_memory.layout import ANY
+from paceline.guard.verdict.finding import Cause, FindingField, FindingKind
+from paceline.guard.verdict.snapshot import Call, RankState
+
+SENT = message("Send", 4, peer=1, tag=3, dtype="f8", num_bytes=64, count=8, message_number=1)
+
+
+def received(**fields: Any) -> Call:
+    """Return the receive of that message."""
+    values: dict[str, Any] = {"dtype": "f8", "num_bytes": 64, "count": 8, "message_number": 1, **fields}
+    return message("Recv", 9, peer=0, tag=3, **values)
+
+
+def test_another_element_type() -> None:
+    finding = certain(RankState(rank=0, history=(SENT,)), stopped(1, received(dtype="f4", num_bytes=32), peer=0))
+    assert (finding.kind, finding.field, finding.cause) == (FindingKind.MESSAGE, FindingField.DTYPE, Cause.DTYPE)
+    assert finding.ranks == (0, 1)
+    assert finding.summary == (
+        "rank 0 sends 8 x f8 at train.py:4, rank 1 receives 8 x f4 at train.py:9: another element type"
+    )
+    assert finding.advice == ("give the receive at train.py:9 the element type and the size of the send at train.py:4")
+
+
+def test_more_than_there_is_room_for_as_the_sender_sees_it() -> None:
+    receiver = RankState(rank=1, history=(received(num_bytes=32, count=4),))
+    finding = certain(stopped(0, SENT, peer=1), receiver)
+    assert (finding.field, finding.cause) == (FindingField.COUNT, Cause.TRUNCATED)
+    assert finding.summary == (
+        "rank 0 sends 8 x f8 at train.py:4, rank 1 receives 4 x f8 at train.py:9: more than there is room for"
+    )
+    assert finding.advice == ("make the buffer at train.py:9 at least as large as the message sent at train.py:4")
+
+
+def test_the_receiving_half_of_an_exchange() -> None:
+    exchange = Call(
+        operation="Sendrecv", communicator="mpi-world", site="train.py:9", peer=0, tag=0, dtype="f8", num_bytes=8,
+        count=1, source=0, source_tag=ANY, source_dtype="f8", source_bytes=16, source_number=1,
+    )  # fmt: skip
+    finding = certain(stopped(0, SENT, peer=1), RankState(rank=1, history=(exchange,)))
+    assert "rank 1 receives 16 bytes of f8 at train.py:9: more than there is room for" in finding.summary
+
+
+def test_the_second_message_is_not_compared_with_the_first_receive() -> None:
+    second = message("Send", 5, peer=1, tag=3, dtype="f4", num_bytes=32, count=8, message_number=2)
+    receives = (received(), message("Recv", 10, peer=0, tag=3, dtype="i8", num_bytes=64, count=8, message_number=2))
+    finding = certain(stopped(0, second, peer=1), RankState(rank=1, history=receives))
+    assert "at train.py:10: another element type" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("sender", "line", "tag", "field", "cause", "rest"),
+    [
+        (1, 4, 2, FindingField.TAG, Cause.WRONG_TAG, "rank 1 has sent it one with tag 2 at train.py:4"),
+        (2, 4, 1, FindingField.SOURCE, Cause.WRONG_SOURCE, "rank 2 has sent it one with tag 1 at train.py:4"),
+    ],
+)
+def test_a_message_that_no_receive_wants(
+    sender: int, line: int, tag: int, field: FindingField, cause: Cause, rest: str
+) -> None:
+    programs: list[list[Call]] = [[message("Recv", 8, peer=1, tag=1)], [], []]
+    programs[sender].append(message("Send", line, peer=0, tag=tag))
+    for rank in (1, 2):  # they stay, in a receive from each other that nothing comes for
+        programs[rank].append(message("Recv", 12, peer=3 - rank, tag=9))
+    finding = judge(programs, buffers=True)
+    assert (finding.kind, finding.field, finding.cause) == (FindingKind.MESSAGE, field, cause)
+    assert finding.ranks == (0, sender)
+    assert finding.summary == (
+        f"rank 0 waits in Recv at train.py:8 for a message from rank 1 with tag 1, which nobody sends; {rest}"
+    )
+    assert finding.advice == f"make the {field} of the receive at train.py:8 and of the send at train.py:4 the same"
+
+
+def test_a_message_on_another_communicator() -> None:
+    programs = [
+        [message("Recv", 8, peer=1, tag=ANY, communicator=SPLIT)],
+        [message("Send", 4, peer=0, tag=1), message("Recv", 12, peer=2, tag=9)],
+        [message("Recv", 12, peer=1, tag=9)],
+    ]
+    finding = judge(programs, split=(0, 1, 2), buffers=True)
+    assert (finding.field, finding.cause) == (FindingField.COMMUNICATOR, Cause.WRONG_COMMUNICATOR)
+    assert finding.summary == (
+        "rank 0 waits in Recv at train.py:8 for a message from rank 1 with any tag, which nobody sends; rank 1 has "
+        "sent it one with tag 1 on WORLD at train.py:4"
+    )
