@@ -105,9 +105,7 @@ def judge_seconds() -> dict[str, float]:
     ring = inspection(receives)
     cases: dict[str, Callable[[], object]] = {
         "one rank calls something else": lambda: find_certain(mismatch),
-        "all in one barrier, nothing wrong": lambda: (
-            find_certain(Inspection(fine)) or find_stuck(Inspection(fine), cautious=False)
-        ),
+        "all in one barrier, nothing wrong": lambda: find_certain(fine) or find_stuck(fine, cautious=False),
         "a ring of receives": lambda: find_stuck(ring, cautious=True),
     }
     figures = {}
