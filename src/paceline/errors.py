@@ -1,4 +1,7 @@
-"""What Paceline raises. Every error is a `PacelineError`; what the caller gave wrong is also a `ValueError`."""
+"""What Paceline raises, and the checks of input that raise it.
+
+Every error is a `PacelineError`; an error in what the caller passed is also a `ValueError`.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ class PacelineError(Exception):
 
 
 class InputError(PacelineError, ValueError):
-    """A value that the caller gave cannot be used."""
+    """A value that the caller passed cannot be used."""
 
 
 class EmptyPlanError(InputError):
-    """A plan that would make no step at all."""
+    """A plan that would not make a single step."""
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     """Return `value` as an int, or say why it is not a whole number in range.
 
-    Booleans and floats are refused, also `True` and `3.0`: they are a slip more often than a choice.
+    Booleans and floats are refused, even `True` and `3.0`: they are a slip more often than a choice.
 
     >>> whole_number("world_size", 7, least=1)
     7
@@ -45,7 +48,11 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
 
 
 def choice(kind: type[_Choice], name: str, value: Any) -> _Choice:
-    """Return the member of an enum that a value names, or say which there are."""
+    """Return the member of an enum that a value names, or say which members there are.
+
+    Raises:
+        InputError: If the enum has no such member.
+    """
     try:
         return kind(value)
     except ValueError:
@@ -54,7 +61,7 @@ def choice(kind: type[_Choice], name: str, value: Any) -> _Choice:
 
 
 def listed(name: str, values: Any, of: str) -> list[Any]:
-    """Return values that come as a sequence or a one-dimensional array, or say that they do not.
+    """Return the values of a sequence or a one-dimensional array as a list; refuse anything else.
 
     >>> listed("weights", (1, 2), of="one number per dataset")
     [1, 2]
@@ -67,7 +74,7 @@ def listed(name: str, values: Any, of: str) -> list[Any]:
 
 
 def name_ranks(ranks: Iterable[int]) -> str:
-    """Name ranks shortly.
+    """Name ranks briefly, with runs joined.
 
     >>> name_ranks([6]), name_ranks([0, 1, 2, 5])
     ('rank 6', 'ranks 0-2, 5')

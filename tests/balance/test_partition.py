@@ -271,7 +271,7 @@ def test_memory_with_room_is_found_and_balanced() -> None:
 
 
 def test_memory_that_cannot_hold_all_is_said() -> None:
-    with pytest.raises(MemoryLimitError, match="need 12 together and 5 at most"):
+    with pytest.raises(MemoryLimitError, match="need 12 together, the largest 5"):
         partition([1, 1, 1], 2, memory=[5, 4, 3], memory_limit=4)
     with pytest.raises(MemoryLimitError, match="no groups of memory 7 were found"):
         partition([1, 1, 1], 2, memory=[4, 4, 4], memory_limit=7)

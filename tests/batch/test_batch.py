@@ -172,28 +172,28 @@ def jagged(**changed: Any) -> Jagged:
         (lambda: Batch({"x": [1, 2]}, batch_size=2), "field 'x' must be a tensor or jagged, got list"),
         (
             lambda: Batch({"x": torch.zeros(1)}, batch_size=1, pad_values={"y": 1}),
-            "pad_values names fields that are not",
+            "pad_values names fields that the batch does not have",
         ),
         (lambda: Batch({"h": jagged()}, batch_size=2, num_real=0, pad_values={"h": 1}), "has no value"),
         (lambda: jagged(lengths=torch.tensor([1, 1])), "lengths add up to 2, but there are 3 values"),
         (lambda: jagged(lengths=torch.tensor([-1, 4])), "key 'a', row 0 has -1"),
         (lambda: jagged(lengths=torch.tensor([1.0, 2.0])), "lengths must be int32 or int64"),
-        (lambda: jagged(keys=["a", "a"]), "each once"),
+        (lambda: jagged(keys=["a", "a"]), "each only once"),
         (lambda: jagged(keys=[]), "at least one"),
         (lambda: jagged(keys=["a", "b", "c"]), "2 do not divide by the 3 keys"),
-        (lambda: jagged(weights=torch.zeros(2)), "3 values have 2 weights"),
+        (lambda: jagged(weights=torch.zeros(2)), "got 3 values but 2 weights"),
         (lambda: make_batch(0, 2, 4).pad_to(1), "num_rows must be a whole number of at least 2"),
         (lambda: make_batch(0, 2, 4).select([4]), "rows must be from 0 to 3, got 4"),
         (lambda: make_batch(0, 2, 4).select([-1]), "rows must be from 0 to 3, got -1"),
         (lambda: make_batch(0, 2, 4).select([]), "at least one row"),
-        (lambda: make_batch(0, 2, 4).select(torch.tensor([True, False])), "for a mask: mask.nonzero"),
+        (lambda: make_batch(0, 2, 4).select(torch.tensor([True, False])), "pass mask.nonzero"),
         (lambda: make_batch(0, 2, 4).select([0.5]), "rows must be whole numbers"),  # type: ignore[list-item]
         (lambda: Collate(batch_size=1, jagged=["h"])([{"h": []}]), "only empty lists, so its dtype is not known"),
         (lambda: Collate(batch_size=2, jagged=["h"])([{"h": [1]}, {"h": [0.5]}]), "lists of several dtypes"),
         (lambda: Batch.concat([]), "at least one batch"),
         (
             lambda: Batch.concat([as_batch({"x": torch.zeros(1)}), as_batch({"x": torch.zeros(1, 2)})]),
-            r"batch 1 has other fields than batch 0: x: dense float32 \[2\] instead of x: dense float32 \[\]",
+            r"batch 1 differs from batch 0 in its fields: x: dense float32 \[2\] instead of x: dense float32 \[\]",
         ),
     ],
 )
@@ -339,7 +339,7 @@ def test_collate_takes_dicts_of_lists_and_dataclasses() -> None:
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        ([{"x": 1}] * 3, "3 samples are more than batch_size 2"),
+        ([{"x": 1}] * 3, "got 3 samples for a batch of 2 rows"),
         (["one", "two"], "a str in a sample cannot become a tensor"),
         ([{"x": [1]}, {"x": [1, 2]}], "declare it as jagged"),
     ],

@@ -51,12 +51,12 @@ def test_costs_change_who_gets_a_row_and_nothing_else(
         loads = [sum(costs[sample] for sample in even[rank, step] if sample >= 0) for rank in ranks]
         assert plan.loads(step, epoch).tolist() == loads
     for sample in range(len(costs)):
-        place = plan.where(sample, epoch)
+        rank_step_slot = plan.where(sample, epoch)
         if plain.where(sample, epoch) is None:
-            assert place is None
+            assert rank_step_slot is None
         else:
-            assert place is not None
-            assert even[place] == sample
+            assert rank_step_slot is not None
+            assert even[rank_step_slot] == sample
     part = plan.rows(0, epoch, plan.num_steps // 2)
     assert (part == even[0, plan.num_steps // 2 :]).all()
 

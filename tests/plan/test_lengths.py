@@ -78,10 +78,10 @@ def test_where_is_the_inverse_of_rows(
     rest = plan.resume(dealt, world_size=data.draw(RANKS))
     rows = np.stack([rest.rows(rank, epoch) for rank in range(rest.world_size)])
     for sample in range(len(lengths)):
-        place = rest.where(sample, epoch)
-        assert (rows == sample).sum() == (place is not None)
-        if place is not None:
-            assert rows[place] == sample
+        rank_step_slot = rest.where(sample, epoch)
+        assert (rows == sample).sum() == (rank_step_slot is not None)
+        if rank_step_slot is not None:
+            assert rows[rank_step_slot] == sample
 
 
 @given(LENGTHS, st.lists(st.tuples(st.integers(0, 3), RANKS), min_size=1, max_size=4), st.booleans())
@@ -178,7 +178,7 @@ def test_consumed_must_end_a_step() -> None:
 
 
 def test_an_epoch_that_is_consumed_says_so() -> None:
-    with pytest.raises(EmptyPlanError, match="all 4 samples are consumed; go on with the next epoch"):
+    with pytest.raises(EmptyPlanError, match="all 4 samples are consumed; continue with the next epoch"):
         LengthPlan([3, 4, 5, 6], world_size=2, max_tokens=10).resume(4)
 
 

@@ -63,7 +63,7 @@ def test_until_says_whether_samples_repeat_or_are_left_out(datasets: list[tuple[
 
 
 @given(DATASETS, st.integers(20, 60), st.integers(0, 3), st.sampled_from(list(Tail)))
-def test_where_is_the_first_place_of_a_sample(
+def test_where_is_the_first_slot_of_a_sample(
     datasets: list[tuple[int, float]], num_samples: int, epoch: int, tail: Tail
 ) -> None:
     sizes, weights = zip(*datasets, strict=True)
@@ -71,10 +71,10 @@ def test_where_is_the_first_place_of_a_sample(
     rows = np.stack([plan.rows(rank, epoch) for rank in range(2)])
     for sample in range(sum(sizes)):
         found = [(step, slot, rank) for rank, step, slot in np.argwhere(rows == sample).tolist()]
-        place = plan.where(sample, epoch)
-        assert (place is None) == (not found)
-        if place is not None:
-            rank, step, slot = place
+        rank_step_slot = plan.where(sample, epoch)
+        assert (rank_step_slot is None) == (not found)
+        if rank_step_slot is not None:
+            rank, step, slot = rank_step_slot
             assert min(found) == (step, slot, rank)
 
 
@@ -115,11 +115,11 @@ def test_a_small_dataset_drawn_often_comes_around() -> None:
         ([3, 4], {"weights": [1, 0]}, "the weight of dataset 1 must be above 0, got 0"),
         ([3, 4], {"weights": [1, float("nan")]}, "the weight of dataset 1"),
         ([3, 4], {"weights": [1, float("inf")]}, "the weight of dataset 1"),
-        ([3, 4], {"until": "noon"}, "until must be one of first_exhausted, all_seen"),
+        ([3, 4], {"until": "noon"}, "until must be one of 'first_exhausted', 'all_seen'"),
         (5, {}, "sizes must be one number per dataset, got 5"),
         ([3, 4], {"weights": 5}, "weights must be one number per dataset, got 5"),
         ([3, 4], {"weights": [1, "3"]}, "the weight of dataset 1 must be above 0, got '3'"),
-        ([50, 1000], {"weights": [100, 1]}, "dataset 1 would never be drawn: its part of 50 draws rounds to 0"),
+        ([50, 1000], {"weights": [100, 1]}, "dataset 1 would never be drawn: its share of 50 draws rounds to 0"),
         ([3, 4], {"num_samples": 5, "until": "all_seen"}, "both say when the epoch ends"),
         ([3, 4], {"num_samples": 0}, "num_samples must be"),
         ([3, 4], {"tail": "drop"}, "no step can be made"),
@@ -177,9 +177,9 @@ def test_datasets_of_one_size_have_orders_of_their_own() -> None:
 
 def test_where_is_quick_for_a_sample_that_is_drawn_a_million_times() -> None:
     plan = MixedPlan([10**6, 1], weights=[1, 1], world_size=2, batch_size=8, num_samples=2 * 10**6)
-    place = plan.where(10**6)
-    assert place is not None
-    rank, step, slot = place
+    rank_step_slot = plan.where(10**6)
+    assert rank_step_slot is not None
+    rank, step, slot = rank_step_slot
     assert plan.rows(rank, 0, step, 1)[0, slot] == 10**6
     assert plan.rows(0, 0, 0, 3).tolist() != []
 

@@ -95,14 +95,14 @@ def test_a_step_is_full_until_the_last_and_ranks_differ_by_one_row_at_most(plan:
 def test_where_is_the_inverse_of_rows(plan: Plan, epoch: int) -> None:
     rows = all_rows(plan, epoch)
     for sample in range(plan.num_samples):
-        place = plan.where(sample, epoch)
-        if place is None:
+        rank_step_slot = plan.where(sample, epoch)
+        if rank_step_slot is None:
             assert sample not in rows
         else:
-            assert rows[place] == sample
+            assert rows[rank_step_slot] == sample
             found = [(step, slot * plan.world_size + rank) for rank, step, slot in np.argwhere(rows == sample)]
-            rank, step, slot = place
-            assert min(found) == (step, slot * plan.world_size + rank), "the first of several places"
+            rank, step, slot = rank_step_slot
+            assert min(found) == (step, slot * plan.world_size + rank), "the first of several slots"
 
 
 @given(plans(), st.data())
@@ -230,9 +230,9 @@ def test_where_of_a_resumed_plan_finds_what_its_rows_hold(plan: Plan, data: st.D
     rest = plan.resume(step * plan.world_size * plan.batch_size)
     rows = all_rows(rest, 1)
     for sample in range(plan.num_samples):
-        place = rest.where(sample, 1)
-        assert (place is None) == (sample not in rows)
-        assert place is None or rows[place] == sample
+        rank_step_slot = rest.where(sample, 1)
+        assert (rank_step_slot is None) == (sample not in rows)
+        assert rank_step_slot is None or rows[rank_step_slot] == sample
 
 
 def test_a_fingerprint_tells_orders_apart_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""What a sample costs: usual formulas, and the whole numbers that all ranks compute with."""
+"""What a sample costs: the usual formulas, and the whole numbers that all ranks compute with."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def quadratic(lengths: Any, width: int, *, feed_forward: int | None = None, caus
 def whole_costs(costs: Any, name: str = "costs", *, added_up: bool = True) -> tuple[Numbers, float]:
     """Return costs as whole numbers, and the factor they were multiplied with.
 
-    Whole numbers are kept. Others are scaled by a power of two that depends on the largest and on how many there are,
-    so ranks with the same numbers get the same integers.
+    Whole numbers stay as they are. Others are scaled by a power of two that depends on the largest one and on how many
+    there are, so ranks with the same numbers get the same integers.
 
     >>> numbers, factor = whole_costs([0.5, 2.0, 0.25])
     >>> (numbers / factor).tolist()
@@ -61,8 +61,8 @@ def whole_costs(costs: Any, name: str = "costs", *, added_up: bool = True) -> tu
 
     Args:
         costs: One number per sample.
-        name: What they are called in an error.
-        added_up: Whether all of them are to be added up, so that their sum must have room.
+        name: What an error calls them.
+        added_up: Whether all of them will be added up, so that the sum must fit.
 
     Raises:
         InputError: If a cost is negative, not a number or infinite, or if they add up to more than 2**62.
@@ -79,6 +79,7 @@ def whole_costs(costs: Any, name: str = "costs", *, added_up: bool = True) -> tu
     lowest, highest = int(array.min()), int(array.max())
     if lowest < 0:
         raise InputError(f"{name} must not be negative: sample {int(array.argmin())} has {lowest}")
+    # the product is a cheap first look; only where it may overflow are the numbers added, as Python's own integers
     too_much = highest * array.size > LARGEST_SUM and sum(array.tolist()) > LARGEST_SUM
     if highest > LARGEST_SUM or (added_up and too_much):
         raise InputError(f"{name} add up to more than 2**62")
@@ -91,8 +92,8 @@ def _scaled(costs: np.ndarray[Any, np.dtype[np.float64]], name: str) -> tuple[Nu
         first = int(np.flatnonzero(bad)[0])
         raise InputError(f"{name} must be finite and not negative: sample {first} has {costs[first]}")
     _, exponent = np.frexp(costs.max())
-    bits = min(_FLOAT_BITS, 61 - int(costs.size).bit_length())
-    shift = min(bits - int(exponent), 1000)
+    bits = min(_FLOAT_BITS, 61 - int(costs.size).bit_length())  # the sum of all must stay below LARGEST_SUM
+    shift = min(bits - int(exponent), 1000)  # the factor itself must be a finite float
     return np.rint(np.ldexp(costs, shift)).astype(np.int64), float(np.ldexp(1.0, shift))
 
 

@@ -1,8 +1,8 @@
 """Compiled inner loops of the partition: whole numbers in, whole numbers out, the GIL released.
 
 Every choice between equals is made by position, so all machines compute the same groups bit for bit. Compiling takes
-some seconds once and is cached on disk; `warm_up` in partition.py does it ahead of time. All of it is in one file,
-since the cache looks at a function's own file alone to see whether something has changed.
+a few seconds once and is cached on disk; `warm_up` in warming.py does it ahead of time. Everything is in one file,
+because numba's cache looks only at a function's own file to see whether something has changed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _DIGIT_BITS = 11
 _DIGITS = 1 << _DIGIT_BITS
-_RUN = 12  # so many are sorted by insertion
-_COUNTED = 256  # from so many on, values that are near to each other are sorted by counting
-_NO_LIMIT = np.int64((1 << 63) - 1)
+_RUN = 12  # runs of this many are sorted by insertion, then merged
+_COUNTED = 256  # from this many on, values that lie close together are sorted by counting
+_LARGEST_INT64 = np.int64((1 << 63) - 1)
 
 
 def _compiled(function: Function) -> Function:
-    """Compile when first called, keep it on disk if there is a place, and let other threads run meanwhile."""
+    """Compile when first called, keep it on disk if a folder can be written, and let other threads run meanwhile."""
     try:
         return cast(Function, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # neither our folder nor the user's can be written to
@@ -36,7 +36,7 @@ def _compiled(function: Function) -> Function:
 def heaviest_first(costs: Numbers) -> Numbers:
     """Return the indices from the largest to the smallest number; equal ones in their order.
 
-    Key and index are sorted as one number where they fit into one, digit by digit: nothing is ever equal.
+    Where key and index fit into one number they are sorted as one, digit by digit, so no two are ever equal.
     """
     size = costs.size
     order = np.arange(size)
@@ -48,35 +48,35 @@ def heaviest_first(costs: Numbers) -> Numbers:
     while size >> index_bits > 0:
         index_bits += 1
     other = np.empty_like(order)
-    begins = np.empty(_DIGITS, np.int64)
+    starts = np.empty(_DIGITS, np.int64)
     if span >> (62 - index_bits) == 0:
         for index in range(size):
             order[index] = (top - costs[index]) << index_bits | index
         shift = 0
         while span >> shift > 0:
-            order, other = _sort_by_digit(order, other, index_bits + shift, begins), order
+            order, other = _sort_by_digit(order, other, index_bits + shift, starts), order
             shift += _DIGIT_BITS
         for index in range(size):
             order[index] &= (1 << index_bits) - 1
         return order
     shift = 0
-    while shift < 63 and span >> shift > 0:  # costs of more than 40 bits or so
-        begins[:] = 0
+    while shift < 63 and span >> shift > 0:  # key and index do not fit into one number: sort the indices by key
+        starts[:] = 0
         for index in range(size):
-            begins[((top - costs[index]) >> shift) & (_DIGITS - 1)] += 1
-        _make_begins(begins)
+            starts[((top - costs[index]) >> shift) & (_DIGITS - 1)] += 1
+        _make_starts(starts)
         for index in range(size):
             digit = ((top - costs[order[index]]) >> shift) & (_DIGITS - 1)
-            other[begins[digit]] = order[index]
-            begins[digit] += 1
+            other[starts[digit]] = order[index]
+            starts[digit] += 1
         order, other = other, order
         shift += _DIGIT_BITS
     return order
 
 
 @_compiled
-def _make_begins(counts: Numbers) -> None:
-    """Turn counts into where each one's run begins."""
+def _make_starts(counts: Numbers) -> None:
+    """Turn counts into where each one's run starts."""
     begin = 0
     for digit in range(counts.size):
         count = counts[digit]
@@ -85,16 +85,16 @@ def _make_begins(counts: Numbers) -> None:
 
 
 @_compiled
-def _sort_by_digit(numbers: Numbers, into: Numbers, shift: int, begins: Numbers) -> Numbers:
+def _sort_by_digit(numbers: Numbers, into: Numbers, shift: int, starts: Numbers) -> Numbers:
     """Sort by one digit; numbers of the same digit keep their order."""
-    begins[:] = 0
+    starts[:] = 0
     for number in numbers:
-        begins[(number >> shift) & (_DIGITS - 1)] += 1
-    _make_begins(begins)
+        starts[(number >> shift) & (_DIGITS - 1)] += 1
+    _make_starts(starts)
     for number in numbers:
         digit = (number >> shift) & (_DIGITS - 1)
-        into[begins[digit]] = number
-        begins[digit] += 1
+        into[starts[digit]] = number
+        starts[digit] += 1
     return into
 
 
@@ -117,16 +117,16 @@ def members_of(group_of: Numbers, real: Flags, num_groups: int) -> tuple[Numbers
         if real[sample]:
             num_real[group_of[sample]] += 1
     ends = np.cumsum(ends)
-    real_place, padding_place = ends[:-1].copy(), ends[:-1] + num_real
+    real_position, padding_position = ends[:-1].copy(), ends[:-1] + num_real
     members = np.empty(group_of.size, np.int64)
     for sample in range(group_of.size):
         group = group_of[sample]
         if real[sample]:
-            members[real_place[group]] = sample
-            real_place[group] += 1
+            members[real_position[group]] = sample
+            real_position[group] += 1
         else:
-            members[padding_place[group]] = sample
-            padding_place[group] += 1
+            members[padding_position[group]] = sample
+            padding_position[group] += 1
     return members, ends[1:]
 
 
@@ -135,18 +135,18 @@ def _sort_by_counting(
     values: Numbers, labels: Numbers, size: int, low: int, span: int, spare_values: Numbers, spare_labels: Numbers
 ) -> None:  # fmt: skip
     """Sort values from `low` to `low + span` with one or two digits."""
-    begins = np.empty(min(span + 1, _DIGITS), np.int64)
+    starts = np.empty(min(span + 1, _DIGITS), np.int64)
     shift = 0
     while span >> shift > 0:
-        begins[:] = 0
+        starts[:] = 0
         for index in range(size):
-            begins[((values[index] - low) >> shift) & (_DIGITS - 1)] += 1
-        _make_begins(begins)
+            starts[((values[index] - low) >> shift) & (_DIGITS - 1)] += 1
+        _make_starts(starts)
         for index in range(size):
             digit = ((values[index] - low) >> shift) & (_DIGITS - 1)
-            place = begins[digit]
-            spare_values[place], spare_labels[place] = values[index], labels[index]
-            begins[digit] = place + 1
+            position = starts[digit]
+            spare_values[position], spare_labels[position] = values[index], labels[index]
+            starts[digit] = position + 1
         for index in range(size):
             values[index], labels[index] = spare_values[index], spare_labels[index]
         shift += _DIGIT_BITS
@@ -165,11 +165,11 @@ def _sort_rising(values: Numbers, labels: Numbers, size: int, spare_values: Numb
     for begin in range(0, size, _RUN):
         for index in range(begin + 1, min(begin + _RUN, size)):
             value, label = values[index], labels[index]
-            place = index
-            while place > begin and values[place - 1] > value:
-                values[place], labels[place] = values[place - 1], labels[place - 1]
-                place -= 1
-            values[place], labels[place] = value, label
+            position = index
+            while position > begin and values[position - 1] > value:
+                values[position], labels[position] = values[position - 1], labels[position - 1]
+                position -= 1
+            values[position], labels[position] = value, label
     width = _RUN
     while width < size:
         for begin in range(0, size - width, 2 * width):
@@ -179,15 +179,15 @@ def _sort_rising(values: Numbers, labels: Numbers, size: int, spare_values: Numb
                 continue
             for index in range(begin, middle):
                 spare_values[index], spare_labels[index] = values[index], labels[index]
-            left, right, place = begin, middle, begin
+            left, right, position = begin, middle, begin
             while left < middle:
                 if right < end and values[right] < spare_values[left]:
-                    values[place], labels[place] = values[right], labels[right]
+                    values[position], labels[position] = values[right], labels[right]
                     right += 1
                 else:
-                    values[place], labels[place] = spare_values[left], spare_labels[left]
+                    values[position], labels[position] = spare_values[left], spare_labels[left]
                     left += 1
-                place += 1
+                position += 1
         width *= 2
 
 
@@ -196,8 +196,8 @@ def deal_longest_first(falling: Numbers, order: Numbers, num_groups: int) -> Num
     """Give each sample in turn to the lightest group with room; return the group of each sample.
 
     `falling` has the costs in the order of `order`. Groups stand in a line, the lightest first. A batch takes groups
-    from the front as long as the next one is not heavier than what the batch has made; then the batch is sorted and
-    merged back. Where costs are 0 there is nothing to weigh: these go to the groups with the fewest samples.
+    from the front as long as the next one is not heavier than any group that the batch has added to; then the batch is
+    sorted and merged back. Samples that cost 0 have nothing to weigh: they go to the groups with the fewest samples.
     """
     num = order.size
     group_of = np.empty(num, np.int64)
@@ -206,16 +206,16 @@ def deal_longest_first(falling: Numbers, order: Numbers, num_groups: int) -> Num
     loads, groups = np.zeros(num_groups, np.int64), np.arange(num_groups)
     counts = np.zeros(num_groups, np.int64)
     spare_loads, spare_groups = np.empty(num_groups, np.int64), np.empty(num_groups, np.int64)
-    front, wide, item = 0, 0, 0  # groups before the front are full
+    front, wide, item = 0, 0, 0  # groups before the front are full; `wide` groups have got their one more
     while item < num and falling[item] > 0:
-        batch, lightest = front, _NO_LIMIT
+        batch, lightest = front, _LARGEST_INT64
         while item < num and batch < num_groups and loads[batch] <= lightest:
             cost = falling[item]
             if cost == 0:
                 break
             group = groups[batch]
             if counts[group] > least or (counts[group] == least and wide == num_wide):
-                if batch > front:  # full; it goes to the front before the next batch
+                if batch > front:  # full: it is skipped when the next batch starts with it
                     break
                 front += 1
                 batch += 1
@@ -234,16 +234,16 @@ def deal_longest_first(falling: Numbers, order: Numbers, num_groups: int) -> Num
         _sort_rising(loads[front:batch], groups[front:batch], taken, spare_loads, spare_groups)
         for index in range(taken):
             spare_loads[index], spare_groups[index] = loads[front + index], groups[front + index]
-        index, place, rest = 0, front, batch
+        index, position, rest = 0, front, batch
         while index < taken:
             if rest < num_groups and loads[rest] <= spare_loads[index]:
-                loads[place], groups[place] = loads[rest], groups[rest]
+                loads[position], groups[position] = loads[rest], groups[rest]
                 rest += 1
             else:
-                loads[place], groups[place] = spare_loads[index], spare_groups[index]
+                loads[position], groups[position] = spare_loads[index], spare_groups[index]
                 index += 1
-            place += 1
-    level = 0
+            position += 1
+    level = 0  # the rest costs nothing: fill the groups with the fewest samples first
     while item < num:
         for group in range(num_groups):
             if item < num and counts[group] == level and (level < least or (level == least and wide < num_wide)):
@@ -263,27 +263,27 @@ def _comes_before(spreads: Numbers, one: int, other: int) -> bool:
 
 @_compiled
 def _push(heap: Numbers, size: int, spreads: Numbers, state: int) -> None:
-    place = size
-    while place > 0 and _comes_before(spreads, state, heap[(place - 1) // 2]):
-        heap[place] = heap[(place - 1) // 2]
-        place = (place - 1) // 2
-    heap[place] = state
+    position = size
+    while position > 0 and _comes_before(spreads, state, heap[(position - 1) // 2]):
+        heap[position] = heap[(position - 1) // 2]
+        position = (position - 1) // 2
+    heap[position] = state
 
 
 @_compiled
 def _pop(heap: Numbers, size: int, spreads: Numbers) -> int:
     """Take the first from a heap of `size`."""
     first, last = heap[0], heap[size - 1]
-    place = 0
-    while 2 * place + 1 < size - 1:
-        child = 2 * place + 1
+    position = 0
+    while 2 * position + 1 < size - 1:
+        child = 2 * position + 1
         if child + 1 < size - 1 and _comes_before(spreads, heap[child + 1], heap[child]):
             child += 1
         if not _comes_before(spreads, heap[child], last):
             break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = last
+        heap[position] = heap[child]
+        position = child
+    heap[position] = last
     return first  # type: ignore[no-any-return]
 
 
@@ -301,7 +301,7 @@ def deal_by_differencing(falling: Numbers, order: Numbers, num_groups: int) -> N
         return group_of
     num_states = 2 * num_rows - 1
     sums = np.zeros((num_states, num_groups), np.int64)
-    places = np.empty((num_states, num_groups), np.int64)  # of each sum among those of the first merged state
+    positions = np.empty((num_states, num_groups), np.int64)  # where each sum stood in the first of the merged states
     first, second = np.empty(num_states, np.int64), np.empty(num_states, np.int64)
     spreads = np.empty(num_states, np.int64)
     heap = np.empty(num_rows + 1, np.int64)
@@ -312,7 +312,7 @@ def deal_by_differencing(falling: Numbers, order: Numbers, num_groups: int) -> N
                 sums[row, num_groups - 1 - slot] = falling[item]
         spreads[row] = sums[row, num_groups - 1] - sums[row, 0]
         _push(heap, row, spreads, row)
-    spare_sums, spare_places = np.empty(num_groups, np.int64), np.empty(num_groups, np.int64)
+    spare_sums, spare_positions = np.empty(num_groups, np.int64), np.empty(num_groups, np.int64)
     size = num_rows
     for state in range(num_rows, num_states):
         large = _pop(heap, size, spreads)
@@ -320,20 +320,21 @@ def deal_by_differencing(falling: Numbers, order: Numbers, num_groups: int) -> N
         size -= 2
         for slot in range(num_groups):
             sums[state, slot] = sums[large, slot] + sums[small, num_groups - 1 - slot]
-            places[state, slot] = slot
-        _sort_rising(sums[state], places[state], num_groups, spare_sums, spare_places)
+            positions[state, slot] = slot
+        _sort_rising(sums[state], positions[state], num_groups, spare_sums, spare_positions)
         first[state], second[state] = large, small
         spreads[state] = sums[state, num_groups - 1] - sums[state, 0]
         _push(heap, size, spreads, state)
         size += 1
-    groups = sums  # the sums are not needed any more
+    # unroll the merges from the last: each state passes the groups of its sums on to the two it was merged from
+    groups = sums  # the memory of the sums, which are no longer needed
     for slot in range(num_groups):
         groups[num_states - 1, slot] = slot
     for state in range(num_states - 1, num_rows - 1, -1):
         for slot in range(num_groups):
-            place, group = places[state, slot], groups[state, slot]
-            groups[first[state], place] = group
-            groups[second[state], num_groups - 1 - place] = group
+            position, group = positions[state, slot], groups[state, slot]
+            groups[first[state], position] = group
+            groups[second[state], num_groups - 1 - position] = group
     for row in range(num_rows):
         for slot in range(num_groups):
             item = row * num_groups + slot
@@ -345,38 +346,38 @@ def deal_by_differencing(falling: Numbers, order: Numbers, num_groups: int) -> N
 @_compiled
 def _best_swap(
     one: Numbers, num_one: int, other: Numbers, num_other: int, gap: int, enough: int, most: int,
-    one_held: Numbers, other_held: Numbers, memory: Numbers, room: int, other_room: int,
+    one_members: Numbers, other_members: Numbers, memory: Numbers, room: int, other_room: int,
 ) -> tuple[int, int, np.int64]:  # fmt: skip
-    """Return the places of two samples whose swap makes two groups most equal, and by how much it lightens the first.
+    """Return the positions of two samples whose swap best evens out two groups, and by how much it lightens the first.
 
     Costs rise along both groups; `gap` is by how much the first is heavier. A shift from `enough` to `most` leaves both
-    light enough, so the first of these is taken. A place of -1 stands for no sample: then
-    one is only moved, which is allowed where the first group has more samples. `room` and `other_room` are what the
-    groups have left of their memory; nothing is checked where they are negative.
+    light enough, so the first such swap is taken. A position of -1 stands for no sample: then one is only moved, which
+    is allowed if the first group has more samples. `room` and `other_room` are what is left of the groups' memory; if
+    they are negative, memory is not checked.
     """
     best, best_one, best_other = np.int64(0), -1, -1
     capped = room >= 0
     # a swap that shifts `shift` leaves a gap of |gap - 2 shift|: the nearer to half of the gap, the better
     if num_one > num_other:
-        for place in range(num_one):
-            shift = one[place]
+        for position in range(num_one):
+            shift = one[position]
             better = 0 < shift < gap and (best == 0 or abs(gap - 2 * shift) < abs(gap - 2 * best))
-            if better and (not capped or memory[one_held[place]] <= other_room):
-                best, best_one, best_other = shift, place, -1
-    partner = 0
-    for place in range(num_one):
-        while partner < num_other and one[place] - other[partner] > gap - (one[place] - other[partner]):
+            if better and (not capped or memory[one_members[position]] <= other_room):
+                best, best_one, best_other = shift, position, -1
+    partner = 0  # as costs rise along the first group, the best partner only moves forward
+    for position in range(num_one):
+        while partner < num_other and one[position] - other[partner] > gap - (one[position] - other[partner]):
             partner += 1
         for candidate in (partner - 1, partner):  # the last that shifts more than half, the first that does not
             if candidate < 0 or candidate >= num_other:
                 continue
-            shift = one[place] - other[candidate]
+            shift = one[position] - other[candidate]
             if 0 < shift < gap and (best == 0 or abs(gap - 2 * shift) < abs(gap - 2 * best)):
                 if capped:
-                    more = memory[one_held[place]] - memory[other_held[candidate]]
+                    more = memory[one_members[position]] - memory[other_members[candidate]]
                     if more > other_room or -more > room:
                         continue
-                best, best_one, best_other = shift, place, candidate
+                best, best_one, best_other = shift, position, candidate
                 if enough <= shift <= most:
                     return best_one, best_other, best
     return best_one, best_other, best
@@ -385,17 +386,17 @@ def _best_swap(
 @_compiled
 def _put(costs: Numbers, samples: Numbers, size: int, cost: int, sample: int) -> None:
     """Put a sample into the sorted group of `size` samples."""
-    place = size
-    while place > 0 and costs[place - 1] > cost:
-        costs[place], samples[place] = costs[place - 1], samples[place - 1]
-        place -= 1
-    costs[place], samples[place] = cost, sample
+    position = size
+    while position > 0 and costs[position - 1] > cost:
+        costs[position], samples[position] = costs[position - 1], samples[position - 1]
+        position -= 1
+    costs[position], samples[position] = cost, sample
 
 
 @_compiled
-def _take(costs: Numbers, samples: Numbers, size: int, place: int) -> None:
+def _take(costs: Numbers, samples: Numbers, size: int, position: int) -> None:
     """Close the gap that a sample leaves."""
-    for index in range(place, size - 1):
+    for index in range(position, size - 1):
         costs[index], samples[index] = costs[index + 1], samples[index + 1]
 
 
@@ -408,28 +409,29 @@ def refine(
 
     A sweep pairs the heaviest group with the lightest, the second with the second lightest and so on, and makes the
     best swap of each pair. When sweeps do not help the heaviest group any more, it tries all others. Groups that are
-    light enough are only touched as partners, so little moves. Sizes stay as they are, or change places.
+    light enough are only touched as partners, so little moves. Sizes stay as they are, or two groups swap theirs.
 
     Args:
         falling: Costs in the order of `order`.
         order: The samples, the heaviest first.
-        group_of: Where they are: in groups whose sizes differ by at most 1.
+        group_of: The group of each sample; sizes differ by at most 1.
         num_groups: Groups.
         target: The load at which a group is light enough.
         memory: What each sample needs of its group's memory.
-        limit: The memory of a group; none if negative.
-        max_sweeps: After so many sweeps enough is enough.
+        limit: The memory of a group; no limit if negative.
+        max_sweeps: Stop after this many sweeps.
     """
     sizes, loads = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
     used = np.zeros(num_groups, np.int64)
-    held_costs = np.empty((num_groups, order.size // num_groups + 2), np.int64)
-    held = np.empty_like(held_costs)
+    # (group, slot): the samples of each group and their costs, rising; a group has one slot to spare during a swap
+    member_costs = np.empty((num_groups, order.size // num_groups + 2), np.int64)
+    members = np.empty_like(member_costs)
     result = group_of.copy()
     for item in range(order.size - 1, -1, -1):  # the lightest first, so that costs rise along a group
         sample = order[item]
         group = group_of[sample]
-        held[group, sizes[group]] = sample
-        held_costs[group, sizes[group]] = falling[item]
+        members[group, sizes[group]] = sample
+        member_costs[group, sizes[group]] = falling[item]
         sizes[group] += 1
         loads[group] += falling[item]
         if limit >= 0:
@@ -445,12 +447,12 @@ def refine(
             heavy, light = ranking[pair], ranking[num_groups - 1 - pair]
             if loads[heavy] <= target:
                 break
-            helped |= _swap_once(heavy, light, target, held_costs, held, sizes, loads, memory, used, limit, result)
+            helped |= _swap_once(heavy, light, target, member_costs, members, sizes, loads, memory, used, limit, result)
         if not helped:  # then the heaviest tries every partner
             heavy = ranking[0]
             for partner in range(num_groups - 1, 0, -1):
                 if _swap_once(
-                    heavy, ranking[partner], target, held_costs, held, sizes, loads, memory, used, limit, result
+                    heavy, ranking[partner], target, member_costs, members, sizes, loads, memory, used, limit, result
                 ):
                     helped = True
                     break
@@ -461,7 +463,7 @@ def refine(
 
 @_compiled
 def _swap_once(
-    heavy: int, light: int, target: int, held_costs: Numbers, held: Numbers, sizes: Numbers, loads: Numbers,
+    heavy: int, light: int, target: int, member_costs: Numbers, members: Numbers, sizes: Numbers, loads: Numbers,
     memory: Numbers, used: Numbers, limit: int, result: Numbers,
 ) -> bool:  # fmt: skip
     """Make the best swap between two groups, if one helps."""
@@ -472,22 +474,22 @@ def _swap_once(
     if limit >= 0:
         room, other_room = limit - used[heavy], limit - used[light]
     one, other, shift = _best_swap(
-        held_costs[heavy], sizes[heavy], held_costs[light], sizes[light], gap, loads[heavy] - target,
-        target - loads[light], held[heavy], held[light], memory, room, other_room,
+        member_costs[heavy], sizes[heavy], member_costs[light], sizes[light], gap, loads[heavy] - target,
+        target - loads[light], members[heavy], members[light], memory, room, other_room,
     )  # fmt: skip
     if one < 0:
         return False
-    cost, sample, other_sample = held_costs[heavy, one], held[heavy, one], np.int64(-1)
-    _take(held_costs[heavy], held[heavy], sizes[heavy], one)
+    cost, sample, other_sample = member_costs[heavy, one], members[heavy, one], np.int64(-1)
+    _take(member_costs[heavy], members[heavy], sizes[heavy], one)
     sizes[heavy] -= 1
     if other >= 0:
-        other_cost, other_sample = held_costs[light, other], held[light, other]
-        _take(held_costs[light], held[light], sizes[light], other)
+        other_cost, other_sample = member_costs[light, other], members[light, other]
+        _take(member_costs[light], members[light], sizes[light], other)
         sizes[light] -= 1
-        _put(held_costs[heavy], held[heavy], sizes[heavy], other_cost, other_sample)
+        _put(member_costs[heavy], members[heavy], sizes[heavy], other_cost, other_sample)
         sizes[heavy] += 1
         result[other_sample] = heavy
-    _put(held_costs[light], held[light], sizes[light], cost, sample)
+    _put(member_costs[light], members[light], sizes[light], cost, sample)
     sizes[light] += 1
     result[sample] = light
     loads[heavy] -= shift

@@ -22,32 +22,32 @@ def as_batch(source: Any, *, num_real: int | None = None, pad_values: Mapping[st
     >>> as_batch({"x": torch.zeros(3, 2), "y": torch.zeros(3)}).batch_size
     3
     """
-    named = _named(source)
+    named = _fields_by_name(source)
     if named is None:
         raise InputError(f"expected a dict or a dataclass of tensors, got {type(source).__name__}")
     if not named:
-        raise InputError("there is no field to make a batch of")
+        raise InputError("a batch needs at least one field")
     first = next(iter(named.values()))
     if isinstance(first, torch.Tensor):
         size = first.size(0)
     elif isinstance(first, Jagged):
         size = first.batch_size
     else:
-        size = first.stride()
+        size = first.stride()  # a KeyedJaggedTensor's name for its number of rows
     return Batch(named, batch_size=size, num_real=num_real, pad_values=pad_values)
 
 
 _NUMBERS = {float, int, bool}
-_FEWEST = 2  # fields of numbers that are worth a block
-_SHARED_BYTES = 16384  # smaller ones are copied as fast
+_FEWEST_FIELDS = 2  # of numbers, from which on a common block pays
+_SHARED_BYTES = 16384  # anything smaller is copied just as fast
 
 
 class UnknownDtypeError(InputError):
-    """Lists that are all empty have no dtype of their own, and nothing else says which it is."""
+    """All lists of a field are empty, so nothing says which dtype it has."""
 
 
 class Collate:
-    """A `collate_fn` for DataLoader: stacks samples to a batch of always `batch_size` rows.
+    """A `collate_fn` for DataLoader: stacks samples into a batch that always has `batch_size` rows.
 
     Samples are dicts, dataclasses or tuples of fields, or one field alone. A jagged field holds, in each sample, a list
     of values, or a dict of such lists by key; its length may differ between samples and may be 0. All other fields are
@@ -64,9 +64,9 @@ class Collate:
         batch_size: Rows of every batch; fewer samples are padded, more are an error.
         jagged: Names of the jagged fields.
         fields: Names for the fields of samples that are tuples; otherwise they are "0", "1" and so on.
-        pad_values: What padding rows of a dense field hold, where it is not 0.
-        example: A sample. From it comes the shape of a batch of no sample at all, which the tail `pad` can give
-            to some ranks in the last step. Without it, the first batch that has samples is remembered.
+        pad_values: What the padding rows of a dense field hold, if not 0.
+        example: A sample, which shows the shape of a batch without any sample: the tail `pad` can give some ranks such
+            a batch in the last step. Without an example, the first batch that has samples is remembered.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class Collate:
     def __call__(self, samples: Sequence[Any]) -> Batch:
         """Return the batch of the samples."""
         if len(samples) > self.batch_size:
-            raise InputError(f"{len(samples)} samples are more than batch_size {self.batch_size}")
+            raise InputError(f"got {len(samples)} samples for a batch of {self.batch_size} rows: raise batch_size")
         if not samples:
             if self._empty is None:
-                raise InputError("a batch of no sample has no shape: give Collate an example of a sample")
+                raise InputError("a batch without samples has no shape: give Collate an example of a sample")
             return self._empty.emptied(self.batch_size)
-        given = self._columns(samples)
-        columns: dict[str, torch.Tensor | Jagged] = _number_columns(given)
-        for name, values in given.items():
+        values_of = self._values_by_field(samples)
+        columns: dict[str, torch.Tensor | Jagged] = _number_columns(values_of)
+        for name, values in values_of.items():
             if name not in columns:
                 columns[name] = self._column(name, values)
-        columns = {name: columns[name] for name in given}
+        columns = {name: columns[name] for name in values_of}  # in the order of the sample's fields
         pad_values = {name: value for name, value in self._pad_values.items() if name in columns}
         if self._empty is not None:  # columns are right by construction, and settings have been checked
             return Batch.unchecked(columns, len(samples), pad_values).pad_to(self.batch_size)
@@ -106,15 +106,15 @@ class Collate:
         self._empty = batch.emptied(self.batch_size)
         return batch
 
-    def _columns(self, samples: Sequence[Any]) -> dict[str, list[Any]]:
+    def _values_by_field(self, samples: Sequence[Any]) -> dict[str, list[Any]]:
         """Return the values of each field, sample after sample."""
         first = samples[0]
         if isinstance(first, tuple | list) and not hasattr(first, "_fields"):
             names = self._fields or tuple(map(str, range(len(first))))
             if any(len(sample) != len(names) for sample in samples):
                 raise InputError(f"samples must have the {len(names)} fields {', '.join(names)}, got {len(first)}")
-            return {name: [sample[place] for sample in samples] for place, name in enumerate(names)}
-        rows: Sequence[Any] = samples if isinstance(first, dict) else [_named(sample) for sample in samples]
+            return {name: [sample[index] for sample in samples] for index, name in enumerate(names)}
+        rows: Sequence[Any] = samples if isinstance(first, dict) else [_fields_by_name(sample) for sample in samples]
         if rows[0] is None:
             names = self._fields or ("0",)
             if len(names) > 1:
@@ -134,15 +134,15 @@ class Collate:
         return _dense_column(name, values)
 
 
-def _number_columns(given: dict[str, list[Any]]) -> dict[str, torch.Tensor | Jagged]:
-    """Return the fields of Python's numbers, in one block of memory: a dozen of them cost little more than one."""
+def _number_columns(values_of: dict[str, list[Any]]) -> dict[str, torch.Tensor | Jagged]:
+    """Return the fields that hold Python numbers, in one block of memory: a dozen fields cost little more than one."""
     columns: dict[str, torch.Tensor | Jagged] = {}
     for kind, dtype in ((float, np.float32), (int, np.int64)):
-        names = [name for name, values in given.items() if type(values[0]) is kind]
-        if len(names) < _FEWEST or torch.get_default_dtype() is not torch.float32:
+        names = [name for name, values in values_of.items() if type(values[0]) is kind]
+        if len(names) < _FEWEST_FIELDS or torch.get_default_dtype() is not torch.float32:
             continue
         try:
-            block = np.array([given[name] for name in names])
+            block = np.array([values_of[name] for name in names])
         except ValueError:  # lists among them
             continue
         if block.ndim == 2 and block.dtype.kind == ("f" if kind is float else "i"):
@@ -156,7 +156,7 @@ def _dense_column(name: str, values: list[Any]) -> torch.Tensor:
     if kinds <= _NUMBERS:
         return _numbers(values)
     if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
-        # an array of none of its values: torch warns of memory that cannot be written, such as a file's content
+        # an empty array stands for the dtype: torch would warn about an array that is read-only, such as a mapped file
         out = _shared(torch.from_numpy(np.empty(0, values[0].dtype)), (len(values), *values[0].shape))
         if out is None:
             return torch.from_numpy(np.stack(values))
@@ -168,13 +168,14 @@ def _dense_column(name: str, values: list[Any]) -> torch.Tensor:
     except RuntimeError:
         shapes = sorted({tuple(tensor.shape) for tensor in tensors})
         if len(shapes) > 1:
-            wanted = "declare it as jagged, or pad it"
-            raise InputError(f"field {name!r} has samples of shapes {shapes}: {wanted}") from None
+            raise InputError(
+                f"field {name!r} has samples of shapes {shapes}: declare it as jagged, or pad it"
+            ) from None
         raise
 
 
 def _shared(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
-    """In a worker, return memory that it shares with the job, so that a batch is not copied on its way; else None."""
+    """Return memory that a worker shares with its parent, so that the batch is not copied again; None elsewhere."""
     if torch.utils.data.get_worker_info() is None or like.device.type != "cpu" or like.is_sparse:
         return None
     num_bytes = math.prod(shape) * like.element_size()
@@ -185,7 +186,7 @@ def _shared(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
 
 
 def _numbers(values: list[Any]) -> torch.Tensor:
-    """Return Python's numbers as `torch.tensor` does; by way of numpy that takes a third of the time."""
+    """Return Python numbers as `torch.tensor` does; by way of numpy this takes a third of the time."""
     array = np.array(values)
     if array.dtype.kind in "bi":
         return torch.from_numpy(array)
@@ -195,33 +196,33 @@ def _numbers(values: list[Any]) -> torch.Tensor:
 
 
 def _jagged_column(name: str, values: list[Any], dtype: torch.dtype | None) -> Jagged:
-    """Put lists together. An empty Python list has no dtype of its own: it takes that of the others, or the known."""
+    """Join lists. An empty Python list has no dtype of its own: it takes that of the others, or else `dtype`."""
     by_key = [value if isinstance(value, Mapping) else {name: value} for value in values]
     keys = list(by_key[0])
     if any(list(row) != keys for row in by_key):
-        raise InputError(f"field {name!r} has samples with other keys than {keys}")
-    given = [row[key] for key in keys for row in by_key]
-    joined = _joined_lists(name, given)
+        raise InputError(f"field {name!r} must have the same keys in every sample, the first has {keys}")
+    lists = [row[key] for key in keys for row in by_key]  # key after key, as `Jagged` has them
+    joined = _join_lists(name, lists)
     if joined is None:
         if dtype is None:
             raise UnknownDtypeError(
                 f"field {name!r} has only empty lists, so its dtype is not known: give Collate an example with values"
             )
         joined = torch.empty(0, dtype=dtype)
-    return Jagged(keys=keys, values=joined, lengths=torch.tensor([len(part) for part in given]))
+    return Jagged(keys=keys, values=joined, lengths=torch.tensor([len(part) for part in lists]))
 
 
-def _joined_lists(name: str, given: list[Any]) -> torch.Tensor | None:
-    """Return all values, one list after the other; None if there is nothing to tell their dtype by."""
-    told = [part for part in given if len(part) or hasattr(part, "dtype")]
-    if not told:
+def _join_lists(name: str, lists: list[Any]) -> torch.Tensor | None:
+    """Return all values, one list after the other; None if nothing shows their dtype."""
+    typed = [part for part in lists if len(part) or hasattr(part, "dtype")]
+    if not typed:
         return None
-    if all(isinstance(part, list) and isinstance(part[0], float | int) for part in told):
-        if len({type(part[0]) for part in told}) == 1:
-            return torch.tensor([number for part in told for number in part])
-    elif all(isinstance(part, np.ndarray) for part in told) and len({part.dtype for part in told}) == 1:
-        return torch.from_numpy(np.concatenate(told))
-    tensors = [_tensor(part) for part in told]
+    if all(isinstance(part, list) and isinstance(part[0], float | int) for part in typed):
+        if len({type(part[0]) for part in typed}) == 1:
+            return torch.tensor([number for part in typed for number in part])
+    elif all(isinstance(part, np.ndarray) for part in typed) and len({part.dtype for part in typed}) == 1:
+        return torch.from_numpy(np.concatenate(typed))
+    tensors = [_tensor(part) for part in typed]
     if len(kinds := {part.dtype for part in tensors}) > 1:
         raise InputError(f"field {name!r} has lists of several dtypes: {sorted(map(str, kinds))}")
     return torch.cat(tensors)
@@ -236,7 +237,7 @@ def _tensor(value: Any) -> torch.Tensor:
         raise InputError(f"a {type(value).__name__} in a sample cannot become a tensor: {error}") from error
 
 
-def _named(source: Any) -> dict[str, Any] | None:
+def _fields_by_name(source: Any) -> dict[str, Any] | None:
     if isinstance(source, Mapping):
         return dict(source)
     if is_dataclass(source) and not isinstance(source, type):

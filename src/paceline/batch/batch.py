@@ -19,7 +19,7 @@ Field = torch.Tensor | Jagged
 
 
 class Batch:
-    """Fields of equally many rows, the real ones first.
+    """Fields that all have the same number of rows, the real ones first.
 
     >>> batch = Batch({"label": torch.tensor([1.0, 0.0])}, batch_size=2).pad_to(4)
     >>> batch
@@ -33,7 +33,7 @@ class Batch:
             with the methods of a KeyedJaggedTensor).
         batch_size: Rows of every field.
         num_real: How many of them are real; all if not given.
-        pad_values: What padding rows of a dense field hold, where it is not 0.
+        pad_values: What the padding rows of a dense field hold, if not 0.
     """
 
     __slots__ = ("_fields", "_schema", "batch_size", "num_real", "pad_values")
@@ -55,14 +55,16 @@ class Batch:
         self._fields = {name: _as_field(name, field) for name, field in fields.items()}
         self.pad_values = {name: value for name, value in (pad_values or {}).items() if value != 0}
         if unknown := sorted(set(pad_values or {}) - set(self._fields)):
-            raise InputError(f"pad_values names fields that are not there: {unknown}, only {sorted(self._fields)}")
+            raise InputError(
+                f"pad_values names fields that the batch does not have: {unknown}; it has {sorted(self._fields)}"
+            )
         for name, field in self._fields.items():
             _check_rows(name, field, self.batch_size)
             _check_padding(name, field, self.num_real, self.pad_values.get(name, 0))
         self._schema: Schema | None = None
 
     def _with(self, fields: dict[str, Field], batch_size: int, num_real: int) -> Batch:
-        """Make a batch that is right by construction, and is not checked again."""
+        """Make a batch that is right by construction; nothing is checked again."""
         batch = object.__new__(Batch)
         batch._fields, batch.batch_size, batch.num_real = fields, batch_size, num_real
         batch.pad_values, batch._schema = self.pad_values, self._schema
@@ -70,18 +72,18 @@ class Batch:
 
     @staticmethod
     def unchecked(fields: dict[str, Field], num_rows: int, pad_values: Mapping[str, float]) -> Batch:
-        """Make a batch of fields that have so many rows each, all real. Nothing is checked."""
+        """Make a batch of fields with `num_rows` rows each, all real. Nothing is checked."""
         batch = object.__new__(Batch)
         batch._fields, batch.batch_size, batch.num_real = fields, num_rows, num_rows
         batch.pad_values, batch._schema = {name: value for name, value in pad_values.items() if value != 0}, None
         return batch
 
     def like(self, fields: dict[str, Field], num_rows: int) -> Batch:
-        """Make a batch of the same schema from fields of so many real rows. The fields are not checked."""
+        """Make a batch of the same schema from fields with `num_rows` real rows. Nothing is checked."""
         return self._with(fields, num_rows, num_rows)
 
     def emptied(self, num_rows: int, device: torch.device | str | None = None) -> Batch:
-        """Return a batch of the same schema with so many rows, none of them real; where this one is, or on a device."""
+        """Return a batch of the same schema with `num_rows` rows of padding; on the same device, if none is given."""
         fields: dict[str, Field] = {}
         for name, field in self._fields.items():
             if isinstance(field, Jagged):
@@ -91,7 +93,7 @@ class Batch:
                 fields[name] = field.new_full(shape, self.pad_values.get(name, 0), device=device)
         return self._with(fields, num_rows, 0)
 
-    # What is in it.
+    # Reading fields and rows.
 
     def __getitem__(self, name: str) -> Field:
         """Return a field with its padding."""
@@ -138,13 +140,13 @@ class Batch:
         return self._schema
 
     def has_fields_of(self, other: Batch) -> bool:
-        """Say whether schemas are equal: the same as comparing them, and much faster where no schema is made yet."""
+        """Say whether the schemas are equal, much faster than by comparing them if one is not computed yet."""
         if self._fields.keys() != other._fields.keys():
             return False
         return all(_is_alike(field, other._fields[name]) for name, field in self._fields.items())
 
     def padding(self) -> tuple[tuple[str, str], ...]:
-        """Return the pad values in a form that can be compared, also where they are not a number."""
+        """Return the pad values in a form that can be compared, even if one of them is NaN."""
         return tuple((name, repr(float(value))) for name, value in sorted(self.pad_values.items()))
 
     def to_dict(self) -> dict[str, Field]:
@@ -152,7 +154,7 @@ class Batch:
         return dict(self._fields)
 
     def with_field(self, name: str, field: Any) -> Batch:
-        """Return the batch with one more field, or with another one under this name."""
+        """Return the batch with a field added, or replaced if there is one of this name."""
         added = _as_field(name, field)
         _check_rows(name, added, self.batch_size)
         _check_padding(name, added, self.num_real, self.pad_values.get(name, 0))
@@ -162,18 +164,18 @@ class Batch:
 
     def without(self, name: str) -> Batch:
         """Return the batch without a field."""
-        self[name]
+        self[name]  # raises if there is none
         batch = self._with(
-            {kept: field for kept, field in self._fields.items() if kept != name}, self.batch_size, self.num_real
+            {other: field for other, field in self._fields.items() if other != name}, self.batch_size, self.num_real
         )
-        batch.pad_values = {kept: value for kept, value in self.pad_values.items() if kept != name}
+        batch.pad_values = {other: value for other, value in self.pad_values.items() if other != name}
         batch._schema = None
         return batch
 
-    # Rows added, taken, put together.
+    # Adding, selecting and joining rows.
 
     def pad_to(self, num_rows: int) -> Batch:
-        """Return the batch with so many rows; padding rows are added, or taken away."""
+        """Return the batch with `num_rows` rows: padding rows are added or removed."""
         num_rows = whole_number("num_rows", num_rows, least=max(1, self.num_real))
         if num_rows == self.batch_size:
             return self
@@ -189,13 +191,13 @@ class Batch:
         return self._with(fields, num_rows, self.num_real)
 
     def select(self, indices: Sequence[int] | torch.Tensor) -> Batch:
-        """Return these rows: the real ones in the order given, then the padding among them."""
-        given = torch.as_tensor(indices, device=self.device).reshape(-1)
-        if given.numel() == 0:
+        """Return these rows: the real ones in the given order, then any padding among them."""
+        rows = torch.as_tensor(indices, device=self.device).reshape(-1)
+        if rows.numel() == 0:
             raise InputError("select needs at least one row")
-        if given.dtype is torch.bool or given.is_floating_point() or given.is_complex():
-            raise InputError(f"rows must be whole numbers, got {given.dtype}; for a mask: mask.nonzero()")
-        rows = given.to(torch.int64)
+        if rows.dtype is torch.bool or rows.is_floating_point() or rows.is_complex():
+            raise InputError(f"rows must be whole numbers, got {rows.dtype}; to select by a mask, pass mask.nonzero()")
+        rows = rows.to(torch.int64)
         listed = rows.tolist()
         if min(listed) < 0 or max(listed) >= self.batch_size:
             wrong = next(row for row in listed if not 0 <= row < self.batch_size)
@@ -210,20 +212,20 @@ class Batch:
         return self._with(fields, len(listed), num_real)
 
     def split(self, num_rows: int) -> list[Batch]:
-        """Return batches of so many consecutive rows; the last may be shorter."""
+        """Return batches of `num_rows` consecutive rows; the last may be shorter."""
         num_rows = whole_number("num_rows", num_rows, least=1)
         every = torch.arange(self.batch_size, device=self.device)
         return [self.select(part) for part in torch.split(every, num_rows)]
 
     @staticmethod
     def concat(batches: Sequence[Batch]) -> Batch:
-        """Return one batch of all rows: the real ones of each in turn, then the padding."""
+        """Return one batch of all rows: the real ones of each batch in order, then the padding."""
         if not batches:
             raise InputError("concat needs at least one batch")
         first = batches[0]
         for index, batch in enumerate(batches):
             if batch.schema() != first.schema():
-                raise InputError(f"batch {index} has other fields than batch 0: {_difference(batch, first)}")
+                raise InputError(f"batch {index} differs from batch 0 in its fields: {_difference(batch, first)}")
             if batch.padding() != first.padding():
                 raise InputError(f"batch {index} pads with {batch.pad_values}, batch 0 with {first.pad_values}")
         fields: dict[str, Field] = {}
@@ -240,7 +242,7 @@ class Batch:
                 fields[name] = torch.cat([*real_rows, *padding])
         return first._with(fields, sum(batch.batch_size for batch in batches), sum(batch.num_real for batch in batches))
 
-    # Where it is.
+    # Moving between devices.
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
         """Return the batch on another device."""
@@ -300,7 +302,7 @@ def _is_alike(field: Field, other: Field) -> bool:
         pairs = [(field.values, other.values), (field.lengths, other.lengths)]
         if field.weights is not None and other.weights is not None:
             pairs.append((field.weights, other.weights))
-        return all(_is_alike(mine, theirs) for mine, theirs in pairs)
+        return all(_is_alike(one, another) for one, another in pairs)
     return False
 
 
@@ -311,7 +313,7 @@ def _check_rows(name: str, field: Field, batch_size: int) -> None:
 
 
 def _check_padding(name: str, field: Field, num_real: int, pad_value: float) -> None:
-    """Look at the padding rows; on a device other than the CPU that would wait for it, so it is left."""
+    """Check the padding rows; on a device other than the CPU that would wait for it, so it is not done."""
     if field.device.type != "cpu":
         return
     if isinstance(field, Jagged) and pad_value:
@@ -323,6 +325,7 @@ def _check_padding(name: str, field: Field, num_real: int, pad_value: float) -> 
         wrong = padding != 0
     else:
         padding = field[num_real:]
+        # NaN differs from itself, so it needs a comparison of its own
         wrong = padding.isnan().logical_not() if pad_value != pad_value else padding != pad_value
     if wrong.any():
         rows = wrong.any(0) if isinstance(field, Jagged) else wrong.reshape(wrong.shape[0], -1).any(1)
@@ -334,5 +337,6 @@ def _check_padding(name: str, field: Field, num_real: int, pad_value: float) -> 
 
 
 def _difference(batch: Batch, other: Batch) -> str:
-    mine, theirs = set(map(str, batch.schema())), set(map(str, other.schema()))
-    return f"{'; '.join(sorted(mine - theirs)) or 'nothing'} instead of {'; '.join(sorted(theirs - mine)) or 'nothing'}"
+    fields, others = set(map(str, batch.schema())), set(map(str, other.schema()))
+    extra, missing = "; ".join(sorted(fields - others)), "; ".join(sorted(others - fields))
+    return f"{extra or 'nothing'} instead of {missing or 'nothing'}"

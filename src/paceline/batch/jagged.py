@@ -1,6 +1,6 @@
 """Keyed lists of different lengths, one list for each key and row: the layout of a KeyedJaggedTensor.
 
-Values lie key after key, and within a key row after row. It is a value: no operation changes it.
+Values lie key after key, and within a key row after row. A `Jagged` is a value: no operation changes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Jagged:
         object.__setattr__(self, "keys", tuple(self.keys))
         object.__setattr__(self, "lengths", self.lengths.reshape(-1))
         if not self.keys or len(set(self.keys)) < len(self.keys):
-            raise InputError(f"keys must be at least one, each once, got {list(self.keys)}")
+            raise InputError(f"there must be at least one key, and each only once, got {list(self.keys)}")
         if self.lengths.dtype not in _WHOLE:
             raise InputError(f"lengths must be int32 or int64, got {self.lengths.dtype}")
         if self.lengths.numel() % len(self.keys):
@@ -53,8 +53,10 @@ class Jagged:
         if self.values.dim() == 0:
             raise InputError("values must have a dimension for the values, got a single number")
         if self.weights is not None and self.weights.shape[:1] != self.values.shape[:1]:
-            raise InputError(f"{_rows(self.values)} values have {_rows(self.weights)} weights: they must be as many")
-        if self.lengths.device.type == "cpu":  # on other devices looking at numbers would wait for them
+            raise InputError(
+                f"got {_rows(self.values)} values but {_rows(self.weights)} weights: there must be one weight per value"
+            )
+        if self.lengths.device.type == "cpu":  # on other devices, looking at the numbers would wait for them
             self._check_lengths()
 
     def _check_lengths(self) -> None:
@@ -103,25 +105,25 @@ class Jagged:
     def select(self, rows: torch.Tensor) -> Jagged:
         """Return the lists of these rows, in this order."""
         lengths = self._grid[:, rows]
-        begins = self.offsets()[:-1].view(len(self.keys), -1)[:, rows].reshape(-1)
+        starts = self.offsets()[:-1].view(len(self.keys), -1)[:, rows].reshape(-1)
         flat = lengths.reshape(-1)
         ends = flat.cumsum(0)
-        # the place of each value: its list's begin, and how far it is into the list
-        shift = torch.repeat_interleave(begins - (ends - flat), flat)
-        places = shift + torch.arange(shift.numel(), device=shift.device)
-        return self._with(self.values[places], flat, None if self.weights is None else self.weights[places])
+        # the index of each value: where its list starts, plus how far it is into the list
+        shift = torch.repeat_interleave(starts - (ends - flat), flat)
+        indices = shift + torch.arange(shift.numel(), device=shift.device)
+        return self._with(self.values[indices], flat, None if self.weights is None else self.weights[indices])
 
     def narrow(self, num_rows: int) -> Jagged:
-        """Return the first rows, whose values must be all there are: what follows is padding."""
+        """Return the first rows; the others must be padding, so that all values belong to these."""
         return self._with(self.values, self._grid[:, :num_rows].reshape(-1), self.weights)
 
     def pad(self, num_rows: int) -> Jagged:
-        """Return the same lists with empty ones behind, up to so many rows."""
+        """Return the same lists, followed by empty ones up to `num_rows` rows."""
         added = self.lengths.new_zeros((len(self.keys), num_rows - self.batch_size))
         return self._with(self.values, torch.cat([self._grid, added], 1).reshape(-1), self.weights)
 
     def emptied(self, num_rows: int, device: torch.device | str | None = None) -> Jagged:
-        """Return so many rows of empty lists under the same keys; on the same device, if none is given."""
+        """Return `num_rows` rows of empty lists under the same keys; on the same device, if none is given."""
         weights = None if self.weights is None else self.weights.new_empty((0, *self.weights.shape[1:]), device=device)
         values = self.values.new_empty((0, *self.values.shape[1:]), device=device)
         return self._with(values, self.lengths.new_zeros(len(self.keys) * num_rows, device=device), weights)
@@ -138,7 +140,7 @@ class Jagged:
     def unchecked(
         keys: Sequence[str], values: torch.Tensor, lengths: torch.Tensor, weights: torch.Tensor | None
     ) -> Jagged:
-        """Make a Jagged that is right by construction, and is not checked again."""
+        """Make a Jagged that is right by construction; nothing is checked again."""
         jagged = object.__new__(Jagged)
         for name, value in (("keys", keys), ("values", values), ("lengths", lengths), ("weights", weights)):
             object.__setattr__(jagged, name, value)
@@ -167,7 +169,9 @@ class Jagged:
         """Return the content of a KeyedJaggedTensor, or of anything with its methods; memory is shared."""
         strides = {int(keyed.stride()), keyed.lengths().numel() // max(1, len(keyed.keys()))}
         if len(strides) > 1:
-            raise InputError(f"a KeyedJaggedTensor whose keys differ in rows cannot be a field: strides {strides}")
+            raise InputError(
+                f"a KeyedJaggedTensor whose keys have different numbers of rows cannot be a field: {strides}"
+            )
         return cls(
             keys=list(keyed.keys()),
             values=keyed.values(),
@@ -176,7 +180,7 @@ class Jagged:
         )
 
     def to_keyed(self, keyed_type: Callable[..., Any]) -> Any:
-        """Return it as a KeyedJaggedTensor: give the class."""
+        """Return it as a KeyedJaggedTensor, whose class is passed."""
         return keyed_type(keys=list(self.keys), values=self.values, lengths=self.lengths, weights=self.weights)
 
     @classmethod
@@ -189,7 +193,7 @@ class Jagged:
         return cls(keys=[key], values=nested.values(), lengths=nested.offsets().diff())
 
     def to_nested(self, key: str | None = None) -> torch.Tensor:
-        """Return one key's lists as a nested tensor of jagged layout; the only key if none is named."""
+        """Return the lists of one key as a nested tensor of jagged layout; of the only key, if none is named."""
         if key is None and len(self.keys) > 1:
             raise InputError(f"a nested tensor holds one key: name one of {', '.join(self.keys)}")
         index = 0 if key is None else list(self.keys).index(key)

@@ -15,7 +15,7 @@ Memory = Any  # numpy.ndarray or torch.Tensor; one kind throughout a call
 
 _NUMPY = {"bytes": np.uint8, 1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}
 _TORCH = {"bytes": torch.uint8, 1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-# dtypes that numpy has too: others, and those of tomorrow, go by torch's own view
+# dtypes that numpy has too: all others, even future ones, go through torch's own view
 _KNOWN = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64, torch.int32: np.int32}
 
 
@@ -38,7 +38,7 @@ def numbers_of(tensor: torch.Tensor) -> Memory:
 
 
 def tensor_of(memory: Memory, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
-    """Return bytes as a tensor of that dtype and shape; they must lie together."""
+    """Return bytes as a tensor of that dtype and shape; the bytes must be contiguous."""
     if isinstance(memory, np.ndarray) and dtype in _KNOWN:
         numbers = memory.view(_KNOWN[dtype])
         return torch.from_numpy((numbers if numbers.flags.aligned else numbers.copy()).reshape(shape))
@@ -47,29 +47,29 @@ def tensor_of(memory: Memory, dtype: torch.dtype, shape: Sequence[int]) -> torch
 
 
 def viewed(memory: Memory, unit: int) -> Memory:
-    """Return memory that lies together as whole numbers of `unit` bytes; 1 gives bytes."""
+    """Return contiguous memory as whole numbers of `unit` bytes each; 1 gives bytes."""
     if isinstance(memory, np.ndarray):
         return memory.view(_NUMPY[unit])
     return _viewable(memory, unit).view(_TORCH[unit])
 
 
 def _viewable(tensor: torch.Tensor, itemsize: int) -> torch.Tensor:
-    """Return a tensor whose memory can be seen as items of another size: it begins at one, and has no gaps."""
-    begin = tensor.storage_offset() * tensor.element_size()
-    if begin % itemsize or (tensor.dim() and tensor.stride(-1) != 1):
+    """Return a tensor whose memory can be viewed as items of another size: aligned to one, and without gaps."""
+    start = tensor.storage_offset() * tensor.element_size()
+    if start % itemsize or (tensor.dim() and tensor.stride(-1) != 1):
         return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
     return tensor
 
 
 def joined(parts: Sequence[Memory], axis: int = 0) -> Memory:
-    """Return parts one after the other."""
+    """Return the parts joined one after the other."""
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts, axis) if isinstance(parts[0], np.ndarray) else torch.cat(list(parts), axis)
 
 
 def together(memory: Memory) -> Memory:
-    """Return the same content in memory that lies together."""
+    """Return the same content in contiguous memory."""
     return np.ascontiguousarray(memory) if isinstance(memory, np.ndarray) else memory.contiguous()
 
 
@@ -80,28 +80,28 @@ def taken(memory: Memory, order: np.ndarray[Any, np.dtype[np.int64]]) -> Memory:
     return memory.index_select(0, torch.from_numpy(order).to(memory.device))
 
 
-def begins_of(sizes: Memory) -> Memory:
-    """Return where each list begins if lists of these sizes lie one after the other."""
+def starts_of(sizes: Memory) -> Memory:
+    """Return where each list starts if lists of these sizes lie one after the other."""
     flat = sizes.reshape(-1)
     return (flat.cumsum(0) - flat).reshape(sizes.shape)
 
 
-def lists_of(arena: Memory, begins: Memory, sizes: Memory) -> Memory:
-    """Return lists of the arena, each given by begin and size, one after the other."""
-    shift = (begins - begins_of(sizes)).reshape(-1)
+def lists_of(arena: Memory, starts: Memory, sizes: Memory) -> Memory:
+    """Return lists of the arena, each given by start and size, one after the other."""
+    shift = (starts - starts_of(sizes)).reshape(-1)
     flat = sizes.reshape(-1)
-    places: Memory
+    indices: Memory  # of each unit of each list in the arena
     if isinstance(arena, np.ndarray):
-        places = np.repeat(shift, flat)
-        places += np.arange(places.size)
-        return arena.take(places)
-    places = torch.repeat_interleave(shift, flat)
-    places += torch.arange(places.numel(), device=places.device)
-    return arena.index_select(0, places)
+        indices = np.repeat(shift, flat)
+        indices += np.arange(indices.size)
+        return arena.take(indices)
+    indices = torch.repeat_interleave(shift, flat)
+    indices += torch.arange(indices.numel(), device=indices.device)
+    return arena.index_select(0, indices)
 
 
 def scaled(lengths: Memory, columns: Sequence[int], factors: Sequence[int]) -> Memory:
-    """Return columns of lengths, each times its factor."""
+    """Return columns of lengths, each multiplied by its factor."""
     if list(columns) != list(range(lengths.shape[1])):
         lengths = lengths[:, list(columns)]
     if all(factor == 1 for factor in factors):
@@ -111,14 +111,14 @@ def scaled(lengths: Memory, columns: Sequence[int], factors: Sequence[int]) -> M
 
 
 def zeros_like(memory: Memory, shape: tuple[int, ...]) -> Memory:
-    """Return bytes of 0 where the memory is."""
+    """Return zeroed bytes on the same device as the memory."""
     if isinstance(memory, np.ndarray):
         return np.zeros(shape, dtype=np.uint8)
     return torch.zeros(shape, dtype=torch.uint8, device=memory.device)
 
 
 def write_numbers(memory: Memory, rows: list[list[int]]) -> None:
-    """Write a row of int64 to the begin of each line of bytes."""
+    """Write a row of int64 to the start of each line of bytes."""
     content = np.array(rows, dtype=np.int64).view(np.uint8)
     memory[:, : content.shape[1]] = (
         content if isinstance(memory, np.ndarray) else torch.from_numpy(content).to(memory.device)
@@ -126,6 +126,6 @@ def write_numbers(memory: Memory, rows: list[list[int]]) -> None:
 
 
 def read_numbers(memory: Memory, count: int) -> list[list[int]]:
-    """Read so many int64 from the begin of each line of bytes."""
+    """Read `count` int64 from the start of each line of bytes."""
     numbers: list[list[int]] = viewed(together(memory[:, : 8 * count]), 8).tolist()
     return numbers

@@ -54,16 +54,16 @@ class FieldSchema:
 
 
 class Schema(tuple[FieldSchema, ...]):
-    """The fields of a batch, by name. Its hash is kept, for it is a key in every step."""
+    """The fields of a batch, by name. Its hash is computed once, because every step looks something up by it."""
 
     def __hash__(self) -> int:
         if "_hash" not in self.__dict__:
             self.__dict__["_hash"] = super().__hash__()
-        kept: int = self.__dict__["_hash"]
-        return kept
+        known: int = self.__dict__["_hash"]
+        return known
 
 
-_known: dict[Schema, Schema] = {}  # one object for equal schemas: what is looked up by it is found at once
+_known: dict[Schema, Schema] = {}  # one object for equal schemas: comparing it with itself takes no time
 _MOST_KNOWN = 1024
 
 
@@ -89,6 +89,6 @@ def _field_schema(name: str, field: torch.Tensor | Jagged) -> FieldSchema:
 
 @lru_cache(maxsize=256)
 def fingerprint(schema: Schema) -> int:
-    """Return 62 bits that are equal for equal schemas and for hardly any others."""
+    """Return 62 bits that are equal for equal schemas, and almost certainly differ for others."""
     digest = hashlib.blake2b(repr(schema).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2

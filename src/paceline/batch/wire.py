@@ -1,8 +1,8 @@
-"""Rows of a batch as bytes, and back: all fields in one buffer, so no dtype is changed and few calls move everything.
+"""Rows of a batch as bytes, and back: all fields in one buffer, so no dtype changes and a few calls move everything.
 
-What has a fixed size lies in a matrix with one line for each row: the dense fields, then the lengths of the jagged
-ones. What has not, values and weights, lies in an arena and is found by begin and size. The arena counts in units of
-up to eight bytes, so that lists of all fields can be gathered by one index.
+Everything of fixed size lies in a matrix with one line for each row: the dense fields, then the lengths of the jagged
+ones. The rest, values and weights, lies in an arena, where a list is found by start and size. The arena counts in units
+of up to eight bytes, so that the lists of all fields can be gathered by one index.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from paceline.batch.batch import Batch
 from paceline.batch.jagged import Jagged
 from paceline.batch.memory import (
     Memory,
-    begins_of,
     bytes_of,
     joined,
     lists_of,
     numbers_of,
     scaled,
+    starts_of,
     taken,
     tensor_of,
     together,
@@ -43,17 +43,17 @@ class Lists:
     Attributes:
         arena: The content of all lists.
         sizes: Units of each list: (row, list). A list is one key of one field's values or weights.
-        begins: Where each list begins in the arena: (row, list).
+        starts: Where each list starts in the arena: (row, list).
     """
 
     arena: Memory
     sizes: Memory
-    begins: Memory
+    starts: Memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """Rows of some schema: what has a fixed size, (row, byte), and the lists, if there are jagged fields."""
+    """Rows of some schema: what has a fixed size, as (row, byte), and the lists of the jagged fields, if any."""
 
     fixed: Memory
     lists: Lists | None = None
@@ -64,41 +64,41 @@ class Rows:
         return int(self.fixed.shape[0])
 
     def select(self, order: NDArray[np.int64]) -> Rows:
-        """Return these rows, in this order, of the same arena."""
+        """Return these rows in this order; the arena is shared."""
         fixed = taken(self.fixed, order)
         if self.lists is None:
             return Rows(fixed=fixed)
-        sizes, begins = taken(self.lists.sizes, order), taken(self.lists.begins, order)
-        return Rows(fixed=fixed, lists=Lists(arena=self.lists.arena, sizes=sizes, begins=begins))
+        sizes, starts = taken(self.lists.sizes, order), taken(self.lists.starts, order)
+        return Rows(fixed=fixed, lists=Lists(arena=self.lists.arena, sizes=sizes, starts=starts))
 
     def head(self, count: int) -> Rows:
-        """Return the first rows, of the same arena."""
+        """Return the first rows; the arena is shared."""
         if self.lists is None:
             return Rows(fixed=self.fixed[:count])
-        lists = Lists(arena=self.lists.arena, sizes=self.lists.sizes[:count], begins=self.lists.begins[:count])
+        lists = Lists(arena=self.lists.arena, sizes=self.lists.sizes[:count], starts=self.lists.starts[:count])
         return Rows(fixed=self.fixed[:count], lists=lists)
 
     def join(self, other: Rows) -> Rows:
-        """Return the rows of both, which are of one schema."""
+        """Return the rows of both, which must have the same schema."""
         fixed = joined([self.fixed, other.fixed])
         if self.lists is None or other.lists is None:
             return Rows(fixed=fixed)
         lists = Lists(
             arena=joined([self.lists.arena, other.lists.arena]),
             sizes=joined([self.lists.sizes, other.lists.sizes]),
-            begins=joined([self.lists.begins, other.lists.begins + len(self.lists.arena)]),
+            starts=joined([self.lists.starts, other.lists.starts + len(self.lists.arena)]),
         )
         return Rows(fixed=fixed, lists=lists)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Format:
+class _RowFormat:
     """Where the fields of a schema lie.
 
     Attributes:
-        dense: Dense fields, with the first byte and the end of their columns.
-        jagged: Jagged fields, with the first of their columns of lengths.
-        tensors: Values and weights of the jagged fields, with their first column of lengths and number of keys.
+        dense: Dense fields, each with the first byte of its columns and the end of them.
+        jagged: Jagged fields, each with the first of its columns of lengths.
+        tensors: Values and weights of the jagged fields, each with its first column of lengths and number of keys.
         columns: The column of lengths of each list.
         units_per_value: Units of one value of each list.
         dense_bytes: Bytes of the dense fields of a row.
@@ -117,7 +117,7 @@ class _Format:
 
 
 @lru_cache(maxsize=256)
-def _format_of(schema: Schema) -> _Format:
+def _format_of(schema: Schema) -> _RowFormat:
     dense, jagged, tensors = [], [], []
     columns: list[int] = []
     at = column = 0
@@ -133,7 +133,7 @@ def _format_of(schema: Schema) -> _Format:
                 columns += range(column, column + len(field.keys))
         column += len(field.keys)
     unit = math.gcd(8, *(tensor.row_bytes for tensor, _, _ in tensors)) if tensors else 8
-    return _Format(
+    return _RowFormat(
         dense=tuple(dense),
         jagged=tuple(jagged),
         tensors=tuple(tensors),
@@ -146,7 +146,7 @@ def _format_of(schema: Schema) -> _Format:
 
 
 def rows_of(batch: Batch) -> Rows:
-    """Return the rows of a batch, padding too."""
+    """Return the rows of a batch, including padding."""
     layout, num_rows = _format_of(batch.schema()), batch.batch_size
     lines = [bytes_of(_dense(batch, field)).reshape(num_rows, -1) for field, begin, end in layout.dense if end > begin]
     if not layout.jagged:
@@ -163,17 +163,17 @@ def rows_of(batch: Batch) -> Rows:
         lists=Lists(
             arena=viewed(joined(pieces), layout.unit),
             sizes=sizes,
-            begins=begins_of(together(sizes.T)).T,  # in a batch, all rows of a key lie together
+            starts=starts_of(together(sizes.T)).T,  # a batch has its lists key after key, not row after row
         ),
     )
 
 
 def pack(rows: Rows, counts: Sequence[int]) -> list[Memory]:
-    """Return consecutive rows as parcels of bytes, so many rows in each."""
+    """Return consecutive rows as parcels of bytes, with counts[i] rows in parcel i."""
     parcels, begin, at = [], 0, 0
     flat = together(rows.fixed).reshape(-1)
     width = rows.fixed.shape[1]
-    arena: Memory = None if rows.lists is None else lists_of(rows.lists.arena, rows.lists.begins, rows.lists.sizes)
+    arena: Memory = None if rows.lists is None else lists_of(rows.lists.arena, rows.lists.starts, rows.lists.sizes)
     for count in counts:
         parcel = flat[begin * width : (begin + count) * width]
         if rows.lists is not None:
@@ -186,7 +186,7 @@ def pack(rows: Rows, counts: Sequence[int]) -> list[Memory]:
 
 
 def unpack(schema: Schema, parcels: Sequence[Memory], counts: Sequence[int]) -> Rows:
-    """Return the rows of parcels, one parcel after the other."""
+    """Return the rows of the parcels, one parcel after the other; the reverse of `pack`."""
     layout = _format_of(schema)
     ends = [count * layout.fixed_bytes for count in counts]
     fixed = joined([parcel[:end] for parcel, end in zip(parcels, ends, strict=True)])
@@ -196,11 +196,11 @@ def unpack(schema: Schema, parcels: Sequence[Memory], counts: Sequence[int]) -> 
     arena = joined([parcel[end:] for parcel, end in zip(parcels, ends, strict=True)])
     lengths = viewed(together(fixed[:, layout.dense_bytes :]), 8)
     sizes = scaled(lengths, layout.columns, layout.units_per_value)
-    lists = Lists(arena=viewed(_aligned(arena), layout.unit), sizes=sizes, begins=begins_of(sizes))
+    lists = Lists(arena=viewed(_aligned(arena), layout.unit), sizes=sizes, starts=starts_of(sizes))
     return Rows(fixed=fixed, lists=lists)
 
 
-def fields_of(schema: Schema, rows: Rows) -> dict[str, torch.Tensor | Jagged]:
+def unpack_fields(schema: Schema, rows: Rows) -> dict[str, torch.Tensor | Jagged]:
     """Return the fields that the rows hold."""
     layout, num_rows = _format_of(schema), rows.num_rows
     fields: dict[str, torch.Tensor | Jagged] = {}
@@ -209,8 +209,8 @@ def fields_of(schema: Schema, rows: Rows) -> dict[str, torch.Tensor | Jagged]:
         fields[field.name] = tensor_of(content, field.values.dtype, (num_rows, *field.values.trailing))
     if rows.lists is None:
         return fields
-    sizes, begins = together(rows.lists.sizes.T), rows.lists.begins.T  # (list, row)
-    content = viewed(lists_of(rows.lists.arena, begins, sizes), 1)
+    sizes, starts = together(rows.lists.sizes.T), rows.lists.starts.T  # (list, row)
+    content = viewed(lists_of(rows.lists.arena, starts, sizes), 1)
     lengths = together(viewed(together(rows.fixed[:, layout.dense_bytes :]), 8).T)
     tensors, at = [], 0
     for tensor, column, num_keys in layout.tensors:
@@ -223,7 +223,7 @@ def fields_of(schema: Schema, rows: Rows) -> dict[str, torch.Tensor | Jagged]:
     for field, column in layout.jagged:
         assert field.lengths is not None  # it is jagged
         grid = lengths[column : column + len(field.keys)]
-        # copied, for torch takes no array whose lines, even a single one, are an odd number of bytes apart
+        # copied, because torch refuses an array whose lines are an odd number of bytes apart, even a single line
         as_tensor = torch.from_numpy(grid.copy()) if isinstance(grid, np.ndarray) else grid
         values = next(remaining)
         weights = None if field.weights is None else next(remaining)
@@ -233,10 +233,10 @@ def fields_of(schema: Schema, rows: Rows) -> dict[str, torch.Tensor | Jagged]:
 
 
 def _aligned(memory: Memory) -> Memory:
-    """Return bytes at an address where numbers may stand: a slice of a message can begin anywhere."""
+    """Return bytes at an address that is aligned for numbers: a slice of a message can start anywhere."""
     if isinstance(memory, np.ndarray):
         return memory if memory.ctypes.data % 8 == 0 else memory.copy()
-    return memory  # `viewed` sees to it
+    return memory  # `viewed` takes care of it
 
 
 def _dense(batch: Batch, field: FieldSchema) -> torch.Tensor:

@@ -148,12 +148,13 @@ def _spread_limits(by_length: Ids, spread: Any) -> list[int]:
 
 
 def _checked_boundaries(boundaries: Sequence[int], longest: int) -> list[int]:
-    given = listed("boundaries", boundaries, of="rising whole numbers")
-    limits = [whole_number("a boundary", limit, least=0) for limit in given]
+    numbers = listed("boundaries", boundaries, of="rising whole numbers")
+    limits = [whole_number("a boundary", limit, least=0) for limit in numbers]
     if not limits or sorted(set(limits)) != limits:
-        raise InputError(f"boundaries must be rising whole numbers, got {given}")
+        raise InputError(f"boundaries must be rising whole numbers, got {numbers}")
     if limits[-1] < longest:
         raise InputError(
-            f"the last boundary must hold the longest sample: it is {limits[-1]}, the longest sample has {longest}"
+            f"the last boundary must be at least the longest sample's length: it is {limits[-1]}, "
+            f"the longest sample has {longest}"
         )
     return limits

@@ -69,6 +69,7 @@ class Deal:
 
     def num_real(self, rank: int, step: int) -> int:
         """Rows with a sample in one step of one rank."""
+        # a step's rows go round the ranks: rank r has rows r, r + W, r + 2W, ... of them
         return -(-(self.num_rows(step) - rank) // self.world_size) if self.num_rows(step) > rank else 0
 
     def positions(self, rank: int, first_step: int, num_steps: int) -> Ids:
@@ -79,13 +80,13 @@ class Deal:
         begin, end = (step * self.samples_per_step + rank for step in (first_step, first_step + num_steps))
         positions = np.arange(begin, end, self.world_size, dtype=np.int64).reshape(num_steps, self.batch_size)
         if self.tail is not Tail.REPEAT:
-            # Only the last steps can hold less: the rest of the block is left untouched.
+            # only the last steps can hold less: the rest of the block is left untouched
             full = max(0, self.num_used // self.samples_per_step - first_step)
             short = positions[full:]
             short[short >= self.num_used] = -1
         return positions
 
-    def place_of(self, position: int) -> tuple[int, int, int] | None:
+    def where(self, position: int) -> tuple[int, int, int] | None:
         """Return (rank, step, slot) of a position, or None if no rank gets it."""
         limit = self.num_steps * self.samples_per_step if self.tail is Tail.REPEAT else self.num_used
         if not 0 <= position < limit:

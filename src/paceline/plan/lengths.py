@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paceline.errors import EmptyPlanError, InputError, whole_number
-from paceline.plan.bucket_layout import Layout, Line, lay_out
+from paceline.plan.bucket_layout import BucketLayout, BucketLine, lay_out
 from paceline.plan.buckets import make_buckets
 from paceline.plan.deal import Deal
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
@@ -27,15 +27,15 @@ _OF_STEPS = 1 << 63  # tells the keys for the order of steps from those for the 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Part:
+class _EpochPart:
     """A part of an epoch with one number of ranks.
 
     `history` holds, for each earlier part, its number of ranks and the samples it consumed.
     """
 
     world_size: int
-    line: Line
-    layout: Layout
+    line: BucketLine
+    layout: BucketLayout
     history: tuple[tuple[int, int], ...] = ()
     first_step: int = 0
 
@@ -44,9 +44,9 @@ class LengthPlan:
     """The plan of an epoch whose samples have known lengths.
 
     Samples of similar length form a bucket. At each step all ranks take the same number of rows from the same
-    bucket: as many as the budget allows for its longest sample. So steps are equal, each rank stays within
-    `max_tokens` (also when padded), and ranks have about the same work. Samples are shuffled within their
-    bucket, anew each epoch; the sequence of buckets is shuffled by the seed and is the same in each epoch.
+    bucket: the most that the budget allows for its longest sample. So steps are equal, each rank stays within
+    `max_tokens` (even when padded), and ranks have about the same work. Each epoch shuffles the samples within
+    their buckets; the order of buckets is shuffled by the seed and is the same in each epoch.
 
     >>> plan = LengthPlan([4, 9, 3, 8, 4, 5, 2, 3], world_size=2, max_tokens=10, shuffle=False)
     >>> plan.rows(rank=0).tolist()
@@ -62,8 +62,8 @@ class LengthPlan:
         tail: What becomes of the remainder, which only the bucket of the longest samples has.
         shuffle: Whether samples and buckets are shuffled.
         seed: Chooses the family of orders.
-        spread: Within a bucket the longest sample exceeds the shortest by at most this share. Smaller: less
-            padding; larger: better mixed batches.
+        spread: Within a bucket the longest sample exceeds the shortest by at most this share. A smaller one means
+            less padding, a larger one better mixed batches.
         boundaries: The longest length of each bucket, rising, instead of `spread`.
     """
 
@@ -90,8 +90,8 @@ class LengthPlan:
             spread=spread,
             boundaries=boundaries,
         )
-        facts = (ORDER_VERSION, self._buckets.digest, self._shuffle, self._seed, self._buckets.has_row_limit)
-        text = repr((*facts, self._buckets.offsets.tolist(), self._buckets.batch_sizes.tolist())).encode()
+        settings = (ORDER_VERSION, self._buckets.digest, self._shuffle, self._seed, self._buckets.has_row_limit)
+        text = repr((*settings, self._buckets.offsets.tolist(), self._buckets.batch_sizes.tolist())).encode()
         self._fingerprint = hashlib.blake2b(text, digest_size=8).hexdigest()
         self._part = self._whole_epoch(world_size)
         self._check_steps()
@@ -176,10 +176,10 @@ class LengthPlan:
 
     def num_real(self, step: int, *, rank: int | None = None) -> int:
         """Return how many rows of a step hold a sample: on one rank, or on all together."""
-        deal, turn = self._deal_of(step)
+        deal, step_in_bucket = self._deal_of(step)
         if rank is None:
-            return deal.num_rows(turn)
-        return deal.num_real(whole_number("rank", rank, least=0, most=self.world_size - 1), turn)
+            return deal.num_rows(step_in_bucket)
+        return deal.num_real(whole_number("rank", rank, least=0, most=self.world_size - 1), step_in_bucket)
 
     def rows(self, rank: int, epoch: int = 0, first_step: int = 0, num_steps: int | None = None) -> Ids:
         """Return the sample ids of one rank: (step, slot), -1 where there is no sample.
@@ -193,27 +193,30 @@ class LengthPlan:
         positions = part.layout.positions(rank, part.first_step + first_step, num_steps)
         rows = np.full(positions.shape, -1, dtype=np.int64)
         real = positions >= 0
-        rows[real] = self._samples_at(part.line.places_at(positions[real]), epoch)
+        rows[real] = self._samples_at(part.line.indices_at(positions[real]), epoch)
         return rows
 
     def where(self, sample: int, epoch: int = 0) -> tuple[int, int, int] | None:
         """Return the (rank, step, slot) that sees a sample, or None if this plan does not use it."""
         sample = whole_number("sample", sample, least=0, most=self.num_samples - 1)
         epoch = whole_number("epoch", epoch, least=0, most=LARGEST_SEED)
-        place = int(np.flatnonzero(self._buckets.samples == sample)[0])
-        bucket = int(np.searchsorted(self._buckets.offsets, place, side="right")) - 1
+        # backward through `rows`: from the sample to its index before and after the shuffle, to the line, to the step
+        sorted_index = int(np.flatnonzero(self._buckets.samples == sample)[0])
+        bucket = int(np.searchsorted(self._buckets.offsets, sorted_index, side="right")) - 1
         offset = int(self._buckets.offsets[bucket])
         order = self._order_in(bucket, epoch)
-        dealt_as = offset + int(order.positions_of(np.array([place - offset]))[0])
-        position = self._part.line.position_of(dealt_as)
-        found = None if position is None else self._part.layout.place_of(position, self._part.first_step)
-        return None if found is None else (found[0], found[1] - self._part.first_step, found[2])
+        shuffled_index = offset + int(order.positions_of(np.array([sorted_index - offset]))[0])
+        position = self._part.line.position_of(shuffled_index)
+        if position is None or (rank_step_slot := self._part.layout.where(position, self._part.first_step)) is None:
+            return None
+        rank, step, slot = rank_step_slot
+        return rank, step - self._part.first_step, slot
 
     def resume(self, consumed: int, world_size: int | None = None) -> LengthPlan:
         """Return the plan of the rest of the epoch after `consumed` samples of this plan.
 
-        `consumed` must end a step, for steps of several lengths cannot be taken in part. With the same number
-        of ranks the steps go on as they were; with another, what is left is laid out anew.
+        `consumed` must end a step, because steps of several lengths cannot be taken in part. With the same number
+        of ranks the steps stay as they were; with another number, the rest is laid out again.
         """
         part = self._part
         dealt = part.layout.num_dealt() - part.layout.num_dealt()[part.first_step]
@@ -236,7 +239,7 @@ class LengthPlan:
     def progress(self, step: int) -> dict[str, Any]:
         """Return what a checkpoint must hold after `step` steps of this plan.
 
-        Its size grows only with the number of times that the number of ranks has changed in this epoch.
+        It grows only when the number of ranks changes within an epoch.
         """
         step = whole_number("step", step, least=0, most=self.num_steps)
         here = int(self._part.layout.num_dealt()[self._part.first_step + step])
@@ -256,18 +259,20 @@ class LengthPlan:
             plan = plan.resume(consumed, world_size=ranks)
         return plan
 
-    def _whole_epoch(self, world_size: int) -> _Part:
-        start = Line(starts=np.array([0]), sizes=np.array([self.num_samples]))
-        return self._lay_out(world_size, start, self._buckets.sizes(), ())
+    def _whole_epoch(self, world_size: int) -> _EpochPart:
+        line = BucketLine(starts=np.array([0]), sizes=np.array([self.num_samples]))
+        return self._lay_out(world_size, line, self._buckets.sizes(), ())
 
-    def _with_ranks(self, world_size: int, step: int) -> _Part:
-        """Lay out anew what is left after `step` steps of this part's layout."""
+    def _with_ranks(self, world_size: int, step: int) -> _EpochPart:
+        """Lay out what is left after `step` steps of this part for another number of ranks."""
         part = self._part
-        begins, ends = part.layout.left_after(step)
+        starts, ends = part.layout.left_after(step)
         history = (*part.history, (part.world_size, int(part.layout.num_dealt()[step])))
-        return self._lay_out(world_size, part.line.cut(begins, ends), ends - begins, history)
+        return self._lay_out(world_size, part.line.cut(starts, ends), ends - starts, history)
 
-    def _lay_out(self, world_size: int, line: Line, sizes: Ids, history: tuple[tuple[int, int], ...]) -> _Part:
+    def _lay_out(
+        self, world_size: int, line: BucketLine, sizes: Ids, history: tuple[tuple[int, int], ...]
+    ) -> _EpochPart:
         world_size = whole_number("world_size", world_size, least=1, most=LARGEST_SIZE)
         spent = sum(consumed for _, consumed in history)
         batch_sizes = self._buckets.batch_sizes
@@ -280,14 +285,14 @@ class LengthPlan:
             tail=self.tail,
             key=fold(self.seed, _OF_STEPS, spent) if self.shuffle else None,
         )
-        return _Part(world_size=world_size, line=line, layout=layout, history=history)
+        return _EpochPart(world_size=world_size, line=line, layout=layout, history=history)
 
     def _check_steps(self) -> None:
         if self.num_steps == 0:
             if self.summary().num_dropped == 0:
                 raise EmptyPlanError(_nothing_left(self.num_samples))
             raise EmptyPlanError(
-                f"no step can be made with tail={self.tail.value!r}: what is left of "
+                f"no step can be made with tail={self.tail.value!r}: the rest of the "
                 f"{self.num_samples} samples does not fill one step of {self.world_size} ranks; "
                 f"use tail='pad', fewer ranks or a smaller budget"
             )
@@ -296,20 +301,20 @@ class LengthPlan:
         return int(self._part.layout.bucket_of_step[self._part.first_step + step])
 
     def _deal_of(self, step: int) -> tuple[Deal, int]:
-        """Return the deal of a step's bucket, and the step's turn in that bucket."""
+        """Return the deal of a step's bucket, and the step's number within that bucket."""
         step = whole_number("step", step, least=0, most=self.num_steps - 1)
-        turn = int(self._part.layout.turn_of_step[self._part.first_step + step])
-        return self._part.layout.deals[self._bucket_of(step)], turn
+        step_in_bucket = int(self._part.layout.step_in_bucket[self._part.first_step + step])
+        return self._part.layout.deals[self._bucket_of(step)], step_in_bucket
 
-    def _samples_at(self, places: Ids, epoch: int) -> Ids:
-        """Return the samples that stand at places of the buckets in this epoch."""
-        buckets = np.searchsorted(self._buckets.offsets, places, side="right") - 1
-        shuffled = np.empty_like(places)
+    def _samples_at(self, indices: Ids, epoch: int) -> Ids:
+        """Return the samples that stand at these indices into the buckets in this epoch."""
+        buckets = np.searchsorted(self._buckets.offsets, indices, side="right") - 1
+        shuffled = np.empty_like(indices)
         for bucket in np.unique(buckets).tolist():
             here = buckets == bucket
             offset = self._buckets.offsets[bucket]
             order = self._order_in(bucket, epoch)
-            shuffled[here] = offset + order.samples_at(places[here] - offset)
+            shuffled[here] = offset + order.samples_at(indices[here] - offset)
         return self._buckets.samples[shuffled]
 
     def _order_in(self, bucket: int, epoch: int) -> Order:
@@ -318,7 +323,7 @@ class LengthPlan:
 
 
 def _nothing_left(num_samples: int) -> str:
-    return f"nothing is left of the epoch: all {num_samples} samples are consumed; go on with the next epoch"
+    return f"nothing is left of the epoch: all {num_samples} samples are consumed; continue with the next epoch"
 
 
 def _checked_history(progress: Mapping[str, Any]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from paceline.errors import InputError, listed, whole_number
+from paceline.errors import InputError, choice, listed, whole_number
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.plan import ORDER_VERSION, Plan
 from paceline.plan.shuffle_keys import fold
@@ -40,7 +40,7 @@ class Share:
 
     @property
     def num_repeated(self) -> int:
-        """Draws of samples that this epoch draws already."""
+        """Draws of samples that this epoch has already drawn."""
         return max(0, self.num_draws - self.size)
 
     @property
@@ -53,8 +53,8 @@ class MixedPlan:
     """The plan of an epoch that mixes several datasets.
 
     An epoch draws from each dataset in proportion to its weight, by exact counts, and shuffles all draws
-    together. A dataset is gone through in a circle, from where the last epoch stopped, so that its samples are drawn
-    equally often. Steps, tails and `resume` count draws.
+    together. Each epoch continues in a dataset where the last one stopped, and starts over at its end, so all samples
+    of a dataset are drawn equally often. Steps, tails and `resume` count draws.
 
     >>> plan = MixedPlan([100, 10], weights=[3, 1], world_size=2, batch_size=4)
     >>> [(share.num_draws, share.num_repeated) for share in plan.shares]
@@ -90,9 +90,12 @@ class MixedPlan:
         checked_sizes = _checked_sizes(sizes)
         portions = _portions(checked_sizes, weights)
         if num_samples is None:
-            num_samples = _draws_until(checked_sizes, portions, until or Until.FIRST_EXHAUSTED)
+            end = choice(Until, "until", until or Until.FIRST_EXHAUSTED)
+            num_samples = _draws_until(checked_sizes, portions, end)
         elif until is not None:
-            raise InputError(f"until={until!r} and num_samples={num_samples} both say when the epoch ends: give one")
+            raise InputError(
+                f"until={until!r} and num_samples={num_samples} both say when the epoch ends: pass only one"
+            )
         self._draws = Plan(
             num_samples,
             world_size=world_size,
@@ -105,7 +108,7 @@ class MixedPlan:
         if 0 in quotas:
             dataset = quotas.index(0)
             raise InputError(
-                f"dataset {dataset} would never be drawn: its part of {self._draws.num_samples} draws rounds to 0; "
+                f"dataset {dataset} would never be drawn: its share of {self._draws.num_samples} draws rounds to 0; "
                 f"give it more weight, draw more samples, or leave it out"
             )
         self._shares = tuple(
@@ -165,8 +168,8 @@ class MixedPlan:
     @property
     def fingerprint(self) -> str:
         """A short text that is equal for plans of the same order."""
-        facts = (ORDER_VERSION, self._draws.fingerprint, self.shares)
-        return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+        settings = (ORDER_VERSION, self._draws.fingerprint, self.shares)
+        return hashlib.blake2b(repr(settings).encode(), digest_size=8).hexdigest()
 
     def summary(self) -> Summary:
         """Count the samples that one epoch uses, leaves unseen and repeats; `shares` has it for each dataset.
@@ -196,24 +199,26 @@ class MixedPlan:
 
     def rows(self, rank: int, epoch: int = 0, first_step: int = 0, num_steps: int | None = None) -> Ids:
         """Return the sample ids of one rank: (step, slot), -1 where there is no sample."""
+        # draws are numbered dataset after dataset; each number is replaced by the sample that it draws
         rows = self._draws.rows(rank, epoch, first_step, num_steps)
         edges = self._edges([share.num_draws for share in self.shares])
         offsets = self._edges([share.size for share in self.shares])
         dataset_of = np.searchsorted(edges, rows, side="right") - 1  # -1 for padding
         for dataset, share in enumerate(self.shares):
             here = dataset_of == dataset
-            places = rows[here] - edges[dataset] + self._first_place(dataset, epoch)
-            rows[here] = offsets[dataset] + self._order_of(dataset).samples_at(places % share.size)
+            positions = rows[here] - edges[dataset] + self._first_position(dataset, epoch)
+            rows[here] = offsets[dataset] + self._order_of(dataset).samples_at(positions % share.size)
         return rows
 
     def where(self, sample: int, epoch: int = 0) -> tuple[int, int, int] | None:
         """Return the first (rank, step, slot) that sees a sample, or None if this epoch does not use it."""
         dataset, index = self.dataset_of(sample)
         share = self.shares[dataset]
-        place = int(self._order_of(dataset).positions_of(np.array([index]))[0])
-        first = (place - self._first_place(dataset, epoch)) % share.size
+        position = int(self._order_of(dataset).positions_of(np.array([index]))[0])
+        first = (position - self._first_position(dataset, epoch)) % share.size
         before = sum(other.num_draws for other in self.shares[:dataset])
-        return self._draws.first_place_of(before + np.arange(first, share.num_draws, share.size), epoch)
+        # the sample is drawn `first` draws into its dataset's share, and again after each time round the dataset
+        return self._draws.where_first(before + np.arange(first, share.num_draws, share.size), epoch)
 
     def dataset_of(self, sample: int) -> tuple[int, int]:
         """Return the dataset that a sample belongs to, and its index there.
@@ -243,8 +248,8 @@ class MixedPlan:
         plan._draws, plan._shares = draws, self._shares
         return plan
 
-    def _first_place(self, dataset: int, epoch: int) -> int:
-        """Where in the dataset's circle this epoch begins."""
+    def _first_position(self, dataset: int, epoch: int) -> int:
+        """Return where in the dataset's order this epoch begins."""
         share = self.shares[dataset]
         return epoch * share.num_draws % share.size
 
@@ -269,23 +274,19 @@ def _checked_sizes(sizes: Sequence[int]) -> list[int]:
 
 def _portions(sizes: list[int], weights: Any) -> list[Fraction]:
     """Return what part of the draws each dataset gets, exactly."""
-    given = sizes if weights is None else listed("weights", weights, of="one number per dataset")
-    if len(given) != len(sizes):
-        raise InputError(f"weights must be one number per dataset, got {given} for {len(sizes)} datasets")
-    for dataset, weight in enumerate(given):
+    checked = sizes if weights is None else listed("weights", weights, of="one number per dataset")
+    if len(checked) != len(sizes):
+        raise InputError(f"weights must be one number per dataset, got {checked} for {len(sizes)} datasets")
+    for dataset, weight in enumerate(checked):
         if isinstance(weight, bool) or not isinstance(weight, int | float | Fraction) or not 0 < weight < math.inf:
             raise InputError(f"the weight of dataset {dataset} must be above 0, got {weight!r}")
-    exact = [Fraction(weight) for weight in given]
+    exact = [Fraction(weight) for weight in checked]
     total = sum(exact)
     return [weight / total for weight in exact]
 
 
-def _draws_until(sizes: list[int], portions: list[Fraction], until: Until | str) -> int:
-    try:
-        until = Until(until)
-    except ValueError:
-        names = ", ".join(choice.value for choice in Until)
-        raise InputError(f"until must be one of {names}, got {until!r}") from None
+def _draws_until(sizes: list[int], portions: list[Fraction], until: Until) -> int:
+    """Return the draws after which the first dataset, or the last, has been drawn completely."""
     lengths = [size / portion for size, portion in zip(sizes, portions, strict=True)]
     if until is Until.FIRST_EXHAUSTED:
         return math.floor(min(lengths))

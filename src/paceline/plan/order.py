@@ -50,7 +50,7 @@ def make_order(size: int, key: int | None) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """The order that is no shuffle: sample i at position i."""
+    """The order without a shuffle: sample i at position i."""
 
     def samples_at(self, positions: Ids) -> Ids:
         """Return the positions themselves."""
@@ -91,7 +91,7 @@ def _fisher_yates(size: int, key: int) -> NDArray[np.uint16]:
 
 
 def _partners(size: int, key: int) -> NDArray[np.int64]:
-    """Draw, for each place from the last down to 1, a partner from 0 to the place itself, without bias."""
+    """Draw, for each index from the last down to 1, a partner from 0 to the index itself, without bias."""
     ranges = np.arange(size, 1, -1, dtype=np.uint64)
     counters = ranges.copy()
     partners = np.zeros(ranges.size, dtype=np.int64)
@@ -100,7 +100,7 @@ def _partners(size: int, key: int) -> NDArray[np.int64]:
         span = ranges[pending]
         scaled = random_words(key, counters[pending]).astype(np.uint64) * span
         partners[pending] = scaled >> np.uint64(32)
-        # Scaling 32 random bits to `span` values favours some of them unless the lowest products are redrawn.
+        # scaling 32 random bits to `span` values favours some of them unless the lowest products are redrawn
         biased = (scaled & np.uint64(0xFFFF_FFFF)) < np.uint64(1 << 32) % span
         pending = pending[biased]
         counters[pending] += np.uint64(LARGEST_TABLE)
@@ -112,7 +112,7 @@ class Feistel:
     """A keyed bijection by a six-round Feistel network with cycle walking.
 
     A position is split into a low half of `_low_bits` bits and a high half below `_num_high`. Rounds alternate:
-    the low half is xor-ed, the high half is turned modulo `_num_high`. The network thus permutes
+    the low half is xor-ed, the high half is shifted modulo `_num_high`. The network thus permutes
     `_num_high << _low_bits` numbers, at most 2 sqrt(size) more than `size`, and walking out of range is rare
     for every size, not only for sizes just below a power of two.
     """
@@ -137,13 +137,14 @@ class Feistel:
         return self._walk(samples, range(_NUM_ROUNDS - 1, -1, -1))
 
     def _walk(self, numbers: Ids, rounds: range) -> Ids:
+        """Permute numbers, and again those that land at or beyond `size`, until all are in range."""
         keys = round_keys(self.key, _NUM_ROUNDS)
         flat = numbers.reshape(-1)
         result = np.empty(flat.shape, dtype=np.int64)
         for start in range(0, flat.size, _BLOCK):
             block = self._permute(flat[start : start + _BLOCK], keys, rounds)
             outside = np.flatnonzero(block >= self.size)
-            while outside.size:  # walk on along the cycle until it is back in range
+            while outside.size:  # each walks along its cycle, which must come back into range
                 block[outside] = self._permute(block[outside], keys, rounds)
                 outside = outside[block[outside] >= self.size]
             result[start : start + _BLOCK] = block
@@ -154,17 +155,17 @@ class Feistel:
         backward = rounds.step < 0
         low = (numbers & ((1 << low_bits) - 1)).astype(np.uint32)
         high = (numbers >> low_bits).astype(np.uint32)
-        for number in rounds:
+        for number in rounds:  # the same rounds in reverse undo them
             if number % 2 == 0:
-                turn = _scramble(high ^ keys[number])
-                turn >>= np.uint32(32 - low_bits)
-                low ^= turn
+                mask = _scramble(high ^ keys[number])
+                mask >>= np.uint32(32 - low_bits)
+                low ^= mask
             else:
                 wide = _scramble(low ^ keys[number]).astype(np.uint64)
                 wide *= np.uint64(num_high)
                 wide >>= np.uint64(32)
-                turn = wide.astype(np.uint32)
-                high += num_high - turn if backward else turn
+                shift = wide.astype(np.uint32)
+                high += num_high - shift if backward else shift
                 # high modulo num_high: where high < num_high, the difference wraps to a large number
                 np.minimum(high, high - num_high, out=high)
         return (high.astype(np.int64) << low_bits) | low.astype(np.int64)

@@ -37,7 +37,7 @@ class Plan:
     >>> plan.where(10)
     (0, 1, 1)
 
-    After 8 samples, go on with three ranks:
+    After 8 samples, continue with three ranks:
 
     >>> rest = plan.resume(8, world_size=3)
     >>> [rest.rows(rank=rank).tolist() for rank in range(3)]
@@ -48,11 +48,11 @@ class Plan:
         world_size: Ranks that share the epoch.
         batch_size: Rows of one rank's batch.
         tail: What becomes of the remainder.
-        shuffle: Whether each epoch has an order of its own; otherwise samples keep theirs.
+        shuffle: Whether each epoch has an order of its own; otherwise samples come in the order of their ids.
         seed: Chooses the family of orders; mixed with the epoch, never added to it.
         start: Samples of the epoch that were consumed before this plan begins; `resume` sets it.
         costs: What each sample costs, if that is known: then each step is dealt so that all ranks have the same work.
-            It holds what it would hold without costs; every rank computes the same deal, and nothing moves.
+            It holds the same samples as without costs; every rank computes the same deal, and nothing is sent.
 
     >>> plan = Plan(8, world_size=2, batch_size=4, shuffle=False, costs=[9, 1, 1, 9, 1, 1, 9, 9])
     >>> plan.rows(rank=0).tolist(), plan.rows(rank=1).tolist(), plan.loads(0).tolist()
@@ -91,6 +91,7 @@ class Plan:
         even = None
         if self.costs is not None:
             even = self.costs if isinstance(self.costs, EvenDeal) else EvenDeal(self.costs, num_samples)
+        # the class is frozen: what was checked replaces what the caller gave, once
         checked = {
             "costs": None if even is None else even.costs,
             "_even": even,
@@ -129,10 +130,10 @@ class Plan:
     @property
     def fingerprint(self) -> str:
         """A short text that is equal for plans of the same order: same samples, shuffle, seed and costs."""
-        facts: tuple[object, ...] = (ORDER_VERSION, self.num_samples, self.shuffle, self.seed)
+        settings: tuple[object, ...] = (ORDER_VERSION, self.num_samples, self.shuffle, self.seed)
         if self._costs_digest:
-            facts = (*facts, self._costs_digest)
-        return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+            settings = (*settings, self._costs_digest)
+        return hashlib.blake2b(repr(settings).encode(), digest_size=8).hexdigest()
 
     def summary(self) -> Summary:
         """Count steps and what is used, dropped, padded and repeated, over all ranks.
@@ -156,7 +157,7 @@ class Plan:
     def rows(self, rank: int, epoch: int = 0, first_step: int = 0, num_steps: int | None = None) -> Ids:
         """Return the sample ids of one rank: (step, slot), -1 where there is no sample.
 
-        Real rows come first. `first_step` and `num_steps` cut a part out; memory is that of the part.
+        Real rows come first. `first_step` and `num_steps` select a range of steps; only these take memory.
         """
         rank = self._checked_rank(rank)
         first_step, num_steps = checked_steps(self.num_steps, first_step, num_steps)
@@ -179,19 +180,19 @@ class Plan:
     def where(self, sample: int, epoch: int = 0) -> tuple[int, int, int] | None:
         """Return the (rank, step, slot) that sees a sample, or None if this plan does not use it.
 
-        With the tail `repeat` it is the first place of several.
+        With the tail `repeat` it is the first of several.
         """
         sample = whole_number("sample", sample, least=0, most=self.num_samples - 1)
-        return self.first_place_of(np.array([sample]), epoch)
+        return self.where_first(np.array([sample]), epoch)
 
-    def first_place_of(self, samples: Ids, epoch: int = 0) -> tuple[int, int, int] | None:
+    def where_first(self, samples: Ids, epoch: int = 0) -> tuple[int, int, int] | None:
         """Return the first (rank, step, slot) that sees any of the samples, or None."""
         positions = self._order(epoch).positions_of(samples) - self.start
         positions = positions % self.num_samples if self.tail is Tail.REPEAT else positions[positions >= 0]
-        place = self._deal.place_of(int(positions.min())) if positions.size else None
-        if place is None or self._even is None:
-            return place
-        _, step, _ = place
+        rank_step_slot = self._deal.where(int(positions.min())) if positions.size else None
+        if rank_step_slot is None or self._even is None:
+            return rank_step_slot
+        _, step, _ = rank_step_slot  # costs decide on the rank and the slot within the step
         index = int(positions.min()) - step * self._deal.samples_per_step
         groups = self._even.groups(self._step_samples(step, self._order(epoch)), self.world_size)
         rank = next(rank for rank, group in enumerate(groups) if index in group)
@@ -217,15 +218,15 @@ class Plan:
         order, rows = self._order(epoch), np.full((num_steps, self.batch_size), -1, dtype=np.int64)
         for row, step in zip(rows, range(first_step, first_step + num_steps), strict=True):
             samples = self._step_samples(step, order)
-            mine = even.groups(samples, self.world_size)[rank]
-            row[: mine.size] = samples[mine]
+            group = even.groups(samples, self.world_size)[rank]
+            row[: group.size] = samples[group]
         return rows
 
     def resume(self, consumed: int, world_size: int | None = None, batch_size: int | None = None) -> Plan:
         """Return the plan of the rest of the epoch after `consumed` samples of this plan.
 
-        Each remaining sample comes exactly once, on any number of ranks and with any batch size; so do those that the
-        tail of this plan would have dropped. Plans that were resumed can be resumed again.
+        Each remaining sample comes exactly once, on any number of ranks and with any batch size, including those that
+        the tail of this plan would have dropped. A resumed plan can be resumed again.
         """
         consumed = whole_number("consumed", consumed, least=0, most=self.num_samples - self.start)
         return replace(
@@ -239,7 +240,7 @@ class Plan:
     def progress(self, step: int) -> dict[str, Any]:
         """Return what a checkpoint must hold after `step` steps of this plan: one number.
 
-        With the last step the whole epoch is spent, also what the tail has dropped.
+        With the last step the whole epoch is spent, including what the tail has dropped.
         """
         step = whole_number("step", step, least=0, most=self.num_steps)
         if step == self.num_steps:
@@ -260,7 +261,7 @@ class Plan:
 
 
 def checked_shuffle(shuffle: bool) -> bool:
-    """Return `shuffle` if it is a boolean: a seed or a generator given by mistake would count as true."""
+    """Return `shuffle` if it is a boolean: a seed or a generator passed by mistake would count as true."""
     if not isinstance(shuffle, bool):
         raise InputError(f"shuffle must be True or False, got {shuffle!r}")
     return shuffle
@@ -277,7 +278,7 @@ def checked_steps(of: int, first_step: int, num_steps: int | None) -> tuple[int,
 
 def _why_empty(deal: Deal, start: int) -> str:
     if deal.num_samples == 0:
-        return f"nothing is left of the epoch: all {start} samples are consumed; go on with the next epoch"
+        return f"nothing is left of the epoch: all {start} samples are consumed; continue with the next epoch"
     left = f"the {deal.num_samples} samples that are left" if start else f"{deal.num_samples} samples"
     if deal.tail is Tail.DROP:
         needed = f"{deal.world_size} ranks x batch {deal.batch_size} = {deal.samples_per_step}"

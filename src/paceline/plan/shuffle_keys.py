@@ -31,7 +31,7 @@ def round_keys(key: int, count: int) -> NDArray[np.uint32]:
 
 
 def random_words(key: int, counters: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return the 32-bit words that stand at the given places of the key's random stream."""
+    """Return the 32-bit words at the given positions of the key's random stream."""
     state = counters * np.uint64(_STRIDE) + np.uint64(key)
     state ^= state >> np.uint64(30)
     state *= np.uint64(_FIRST)

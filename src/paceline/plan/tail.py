@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Literal
 
-from paceline.errors import InputError
+from paceline.errors import choice
 
 
 class Tail(StrEnum):
@@ -37,11 +37,7 @@ class Tail(StrEnum):
         >>> Tail.of("pad") is Tail.PAD
         True
         """
-        try:
-            return cls(value)
-        except ValueError:
-            names = ", ".join(tail.value for tail in cls)
-            raise InputError(f"tail must be one of {names}, got {value!r}") from None
+        return choice(cls, "tail", value)
 
 
 TailLike = Tail | Literal["drop", "even", "pad", "repeat"]

@@ -16,7 +16,7 @@ import numpy as np
 from paceline.batch.batch import Batch
 from paceline.batch.memory import Memory, joined, read_numbers, write_numbers, zeros_like
 from paceline.batch.schema import Schema, fingerprint
-from paceline.batch.wire import Rows, fields_of, pack, rows_of, unpack
+from paceline.batch.wire import Rows, pack, rows_of, unpack, unpack_fields
 from paceline.comm import Comm
 from paceline.loader.agreement.headers import Facts, check_agreement, exchange_message_bytes, gather_message_bytes
 from paceline.loader.row_exchange.row_groups import check_each_real_row_once, digest_of, read_groups
@@ -132,7 +132,7 @@ def _batch_of(batch: Batch, rows: Rows, batch_size: int) -> Batch:
     """Return the batch of these real rows, padded."""
     if rows.num_rows == 0:
         return batch.emptied(batch_size)
-    fields = fields_of(batch.schema(), rows)
+    fields = unpack_fields(batch.schema(), rows)
     return batch.like({name: fields[name] for name in batch.names()}, rows.num_rows).pad_to(batch_size)
 
 

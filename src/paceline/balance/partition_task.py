@@ -1,0 +1,150 @@
+"""The input of a partition, checked and turned into whole numbers, with the bound that no partition can beat.
+
+It imports the kernels, so only `partition` itself imports it, and only when it is called.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paceline.balance import kernels
+from paceline.balance.costs import Numbers, whole_costs
+from paceline.balance.partition_values import Partition
+from paceline.errors import InputError, whole_number
+
+NO_MEMORY_LIMIT = -1  # kernels take any negative limit as none
+_NO_NUMBERS = np.empty(0, np.int64)
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTask:
+    """What is asked for, in whole numbers.
+
+    Attributes:
+        costs: The cost of each sample; padding costs 0.
+        num_groups: Groups to make.
+        real: Which samples are real.
+        placement: The group each sample is in now, or None.
+        memory: What each sample needs of its group's memory; empty without a limit.
+        memory_limit: The memory of one group, or `NO_MEMORY_LIMIT`.
+        order: The samples, the heaviest first, padding last.
+        falling: The costs in this order.
+        bound: No partition has a heaviest group below this.
+    """
+
+    costs: Numbers
+    num_groups: int
+    real: Flags
+    placement: Numbers | None
+    memory: Numbers
+    memory_limit: int
+    order: Numbers
+    falling: Numbers
+    bound: int
+
+    def loads(self, group_of: Numbers) -> Numbers:
+        """Return the cost of each group."""
+        return kernels.sums_of(group_of, self.costs, self.num_groups)
+
+    def heaviest(self, group_of: Numbers) -> int:
+        """Return the load of the heaviest group."""
+        return int(self.loads(group_of).max(initial=0))
+
+    def memory_fits(self, group_of: Numbers) -> bool:
+        """Say whether every group's memory is within the limit."""
+        if self.memory_limit == NO_MEMORY_LIMIT:
+            return True
+        return int(kernels.sums_of(group_of, self.memory, self.num_groups).max(initial=0)) <= self.memory_limit
+
+    def without_limit(self) -> PartitionTask:
+        """Return the same task with memory left out."""
+        return PartitionTask(
+            costs=self.costs, num_groups=self.num_groups, real=self.real, placement=self.placement,
+            memory=_NO_NUMBERS, memory_limit=NO_MEMORY_LIMIT, order=self.order, falling=self.falling, bound=self.bound,
+        )  # fmt: skip
+
+    def result(self, group_of: Numbers, factor: float) -> Partition:
+        """Return the groups with their figures; `factor` turned the caller's costs into whole numbers."""
+        loads = self.loads(group_of)
+        members, ends = kernels.members_of(group_of, self.real, self.num_groups)
+        total, heaviest = int(loads.sum()), int(loads.max())
+        return Partition(
+            groups=tuple(members[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])),
+            loads=loads if factor == 1.0 else loads / factor,
+            max_over_mean=heaviest * self.num_groups / total if total else 1.0,
+            max_over_bound=heaviest / self.bound if self.bound else 1.0,
+            num_moved=0 if self.placement is None else int((group_of != self.placement).sum()),
+        )
+
+
+def make_task(
+    costs: Numbers, num_groups: int, *, real: Any, placement: Any, memory: Any, memory_limit: int | None
+) -> PartitionTask:  # fmt: skip
+    """Check what the caller gave, and sort the samples by cost."""
+    if (memory is None) != (memory_limit is None):
+        raise InputError("memory and memory_limit go together: pass both or neither")
+    is_real = np.ones(costs.size, np.bool_) if real is None else _checked_flags("real", real, costs.size)
+    needed, limit = _NO_NUMBERS, NO_MEMORY_LIMIT
+    if memory is not None:
+        needed = _checked_memory(memory, costs.size)
+        needed = needed if real is None else np.where(is_real, needed, 0)
+        limit = whole_number("memory_limit", memory_limit, least=0)
+    order = kernels.heaviest_first(costs if real is None else np.where(is_real, costs, -1))  # -1: padding comes last
+    costs = costs if real is None else np.where(is_real, costs, 0)
+    falling = costs[order]
+    return PartitionTask(
+        costs=costs, num_groups=num_groups, real=is_real,
+        placement=None if placement is None else _checked_placement(placement, costs.size, num_groups),
+        memory=needed, memory_limit=limit, order=order, falling=falling, bound=_bound(falling, num_groups),
+    )  # fmt: skip
+
+
+def _checked_flags(name: str, values: Any, size: int) -> Flags:
+    array = np.asarray(values)
+    if array.shape != (size,) or (array.dtype != np.bool_ and size):
+        raise InputError(f"{name} must be one boolean per sample: {size} of them, got {array.dtype} {array.shape}")
+    # a copy: the kernels are compiled for plain arrays, neither views nor read-only ones
+    return array.astype(np.bool_)
+
+
+def _checked_memory(memory: Any, size: int) -> Numbers:
+    needed, _ = whole_costs(memory, "memory")
+    if needed.size != size or (np.asarray(memory).dtype.kind == "f" and size):
+        raise InputError(f"memory must be one whole number per sample, got {needed.size} for {size} samples")
+    return needed
+
+
+def _checked_placement(placement: Any, size: int, num_groups: int) -> Numbers:
+    array = np.asarray(placement)
+    if array.shape != (size,) or (array.dtype.kind not in "iu" and size):
+        raise InputError(f"placement must be one group per sample: {size} of them, got {array.dtype} {array.shape}")
+    if size and (array.min() < 0 or array.max() >= num_groups):
+        raise InputError(f"placement must name groups from 0 to {num_groups - 1}, got {array.min()} to {array.max()}")
+    return array.astype(np.int64)
+
+
+def _bound(falling: Numbers, num_groups: int) -> int:
+    """Return what the heaviest group cannot be below: the mean, and what the heaviest samples bring with them.
+
+    A group has at least n // k samples, so the heaviest sample has at least the lightest ones for company; and of the
+    k + 1 heaviest samples two must share a group.
+    """
+    num = falling.size
+    if num == 0:
+        return 0
+    least = num // num_groups
+    bound = max(-(-int(falling.sum()) // num_groups), int(falling[0]))
+    if least > 1:
+        bound = max(bound, int(falling[0] + falling[num - least + 1 :].sum()))
+    if num > num_groups:
+        # the lightest pair among the k + 1 heaviest, and the lightest samples that fill its group
+        pair = int(falling[num_groups - 1] + falling[num_groups])
+        fill = int(falling[num - least + 2 :].sum()) if least > 2 else 0
+        bound = max(bound, pair + fill)
+    return bound
