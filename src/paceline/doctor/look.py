@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paceline.doctor.observed_job import Look, SeenJob, SeenRank
@@ -23,6 +22,7 @@ from paceline.doctor.process_table import (
 from paceline.doctor.spy import SpyError, look_at
 from paceline.doctor.stack_calls import is_worker, rank_in_stack
 from paceline.errors import InputError, name_ranks
+from paceline.process.procfs import folder_of
 
 _MAX_NAME = 60
 _AT_A_TIME = 4  # py-spy holds a process still while it reads; several at once keep the looks close together
@@ -103,7 +103,7 @@ def _job(processes: Mapping[int, Process], members: Sequence[_Seen], *, is_whole
         elif each.problem is not None or len(each.looks) < 2:
             unseen[rank] = f"process {pid}: {each.problem}"
         else:
-            ranks[rank] = SeenRank(rank=rank, pid=pid, first=each.looks[0], second=each.looks[1], cwd=_cwd(pid))
+            ranks[rank] = SeenRank(rank=rank, pid=pid, first=each.looks[0], second=each.looks[1], cwd=folder_of(pid))
     ended = [rank for rank, why in unseen.items() if "has ended" in why]
     missing, elsewhere = _absent(set(numbers) - set(ended), places, world_size, is_whole=is_whole)
     if not is_whole and elsewhere:
@@ -140,12 +140,6 @@ def _absent(
     if is_whole and (local is None or local == world_size):
         return tuple(away), 0
     return (), len(away)
-
-
-def _cwd(pid: int) -> str:
-    with suppress(OSError):
-        return os.readlink(f"/proc/{pid}/cwd")
-    return ""
 
 
 def _name(processes: Mapping[int, Process], candidate: Candidate) -> str:

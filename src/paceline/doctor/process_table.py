@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from paceline.doctor.launcher_ranks import Place, place_of
 from paceline.errors import InputError
+from paceline.process.procfs import all_pids, command_of, environ_of, read_stat, user_of
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*$")
 _LAUNCHER_MODULES = (
@@ -68,34 +68,15 @@ class Candidate:
 def read_processes() -> dict[int, Process]:
     """Return all processes that live now."""
     found = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with suppress(OSError, IndexError, ValueError):
-                process = _read(int(entry.name))
-                if process is not None:
-                    found[process.pid] = process
+    for pid in all_pids():
+        with suppress(OSError):  # it has ended in the meantime
+            stat = read_stat(pid)
+            if stat.state not in "ZX":
+                found[pid] = Process(
+                    pid=pid, parent=stat.parent, uid=user_of(pid), name=stat.name, command=command_of(pid),
+                    began=stat.start_time,
+                )  # fmt: skip
     return found
-
-
-def _read(pid: int) -> Process | None:
-    folder = Path(f"/proc/{pid}")
-    text = (folder / "stat").read_bytes().decode(errors="replace")
-    fields = text.rpartition(")")[2].split()
-    if fields[0] in "ZX":
-        return None
-    command = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-    return Process(
-        pid=pid, parent=int(fields[1]), uid=folder.stat().st_uid, name=text[text.index("(") + 1 : text.rindex(")")],
-        command=tuple(command), began=int(fields[19]),
-    )  # fmt: skip
-
-
-def environ_of(pid: int) -> dict[str, str]:
-    """Return the environment a process was started with; empty if it may not be read."""
-    with suppress(OSError):
-        parts = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        return dict(part.partition("=")[::2] for part in parts if "=" in part)
-    return {}
 
 
 def below(processes: Mapping[int, Process], roots: Collection[int]) -> list[Process]:

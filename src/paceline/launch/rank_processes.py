@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import InputError
-from paceline.launch.job_folder import JobFolder, read_pickle, wait_until_gone, write_whole
+from paceline.launch.job_folder import JobFolder, read_pickle, write_whole
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
 from paceline.launch.rank_keeper import STACKS_SIGNAL
-from paceline.launch.segments import remove_left_segments, segments_now
+from paceline.process.procfs import wait_until_gone
 
 _POLL_SECONDS = 0.01
 _STACKS_SECONDS = 1.0  # how long a rank may take to write its stacks
@@ -44,9 +45,9 @@ def run_processes(
             "run_ranks was called while a rank was importing its main module: put the call under "
             "`if __name__ == '__main__':`, as for multiprocessing"
         )
-    segments = segments_now()
+    mpi_files = mpi_files_now()
     with _job_folder(function, args) as folder:
-        write_whole(folder.segments, "\n".join(sorted(segments)).encode())
+        write_whole(folder.mpi_files, "\n".join(sorted(map(str, mpi_files))).encode())
         job = _Job(folder=folder, world_size=world_size)
         try:
             _start(job, carrier)
@@ -54,7 +55,7 @@ def run_processes(
             return [job.outcome(rank, reasons.get(rank)) for rank in range(world_size)]
         finally:
             job.end()
-            remove_left_segments(segments)
+            remove_mpi_leftovers(mpi_files)
 
 
 @contextmanager

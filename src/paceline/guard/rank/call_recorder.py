@@ -25,7 +25,8 @@ from paceline.guard.rank.thread_slots import ThreadSlots
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import Board, pack_call, pack_size
 from paceline.guard.shared_memory.layout import NOTHING
-from paceline.guard.shared_memory.ring import Ring, judge_lives, start_time
+from paceline.guard.shared_memory.ring import Ring, judge_lives
+from paceline.process.procfs import start_time
 
 _KnownCall = tuple[int, bytes, int, int]  # site, the unchanging part of its record, call and size on the board
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.ring import start_time
+from paceline.process.procfs import ancestors_of, start_time
 
 # by which the judge asks where a rank is: the first is answered between two instructions of Python, the second anywhere
 STACK_SIGNAL = signal.SIGRTMIN + 9
@@ -187,14 +187,7 @@ def launcher_name(environ: Mapping[str, str]) -> str:
     named = [environ[name] for name in ("PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID") if name in environ]
     if named:
         return " ".join(named)
-    pid = os.getpid()
-    while pid > 1:
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # a name may be cut in a character
-        except OSError:
-            break
-        name = text[text.index("(") + 1 : text.rindex(")")]
-        if name in _LAUNCHERS:
-            return f"{name} {pid}"
-        pid = int(text.rpartition(")")[2].split()[1])
+    for pid, stat in ancestors_of(os.getpid()):
+        if stat.name in _LAUNCHERS:
+            return f"{stat.name} {pid}"
     return f"alone {os.getpid()}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from paceline.guard.shared_memory.ring import start_time
+from paceline.process.procfs import start_time
 
 PREFIX = "paceline-run-"
 MEMORY = Path("/dev/shm")
