@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,6 +116,7 @@ def watch(command: list[str], options: argparse.Namespace, *, asked: list[str]) 
 def _tell(result: Result) -> None:
     """Say on the terminal how the job ended."""
     from paceline.errors import name_ranks
+    from paceline.process.exit_codes import signal_name
     from paceline.report.text.finding_text import failures_as_text, finding_as_text
 
     for problem in result.problems:
@@ -126,7 +126,7 @@ def _tell(result: Result) -> None:
             _say(f"paceline: {name_ranks(result.lost)}: too much to record, not all messages could be judged")
         _say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
     elif result.ended_by is not None:
-        _say(f"paceline: ended by {signal.Signals(result.ended_by).name}")
+        _say(f"paceline: ended by {signal_name(result.ended_by)}")
     elif result.exit_code and result.num_ranks:
         _say(failures_as_text(result.exit_code, result.failures))
     elif result.num_ranks == 0 and not result.problems:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from paceline.lab.run_script import main as run_rank
 from paceline.launch.ports import free_port
+from paceline.process.exit_codes import shell_code
 
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
@@ -58,7 +59,7 @@ def _wait(living: set[int]) -> int:
     for pid in living:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    return 128 - code if code < 0 else code
+    return shell_code(code)
 
 
 if __name__ == "__main__":

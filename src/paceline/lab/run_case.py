@@ -26,6 +26,7 @@ from paceline.lab.case import CASES, Case
 from paceline.lab.run_script import STACK_IN_C_SIGNAL, STACK_SIGNAL
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.process.exit_codes import shell_code
 from paceline.process.procfs import command_of, is_alive, wait_until_gone
 
 QUIET_SECONDS = 3.0  # without any progress, and more on a slow machine: a bare job hangs
@@ -181,7 +182,7 @@ def _run(
     place = str(program.resolve().parent) + "/"
     outcome = _text(folder / "outcome").replace(place, "")
     return Ended(
-        exit_code=None if code is None else 128 - code if code < 0 else code,
+        exit_code=None if code is None else shell_code(code),
         seconds=seconds,
         start_seconds=_start_seconds(folder, begun),
         quiet_seconds=waited,

@@ -5,7 +5,6 @@ The folder is private to the user and is gone when the job is.
 
 from __future__ import annotations
 
-import os
 import pickle
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,13 +50,6 @@ class JobFolder:
                 worker, keeper = map(int, path.read_text().split())
                 found[int(path.suffix[1:])] = worker, keeper
         return found
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is either whole or not there."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_bytes(content)
-    aside.rename(path)
 
 
 def read_pickle(path: Path) -> Any:

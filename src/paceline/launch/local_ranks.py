@@ -18,6 +18,7 @@ from paceline.errors import InputError
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.ports import free_port
 from paceline.launch.terminal import is_foreground
+from paceline.process.exit_codes import shell_code, signal_code
 
 _POLL_SECONDS = 0.02
 _GRACE_SECONDS = 3.0
@@ -105,9 +106,9 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]], ending: _Ending) -> int:
             break
         time.sleep(_POLL_SECONDS)
     if ending.number is not None:
-        return 128 + ending.number
+        return signal_code(ending.number)
     code = code or next((process.returncode for process in ranks if process.returncode), 0)
-    return 128 - code if code < 0 else code
+    return shell_code(code)
 
 
 if __name__ == "__main__":

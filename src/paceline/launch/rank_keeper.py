@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from paceline.comm.place import find_place
-from paceline.launch.job_folder import JobFolder, read_pickle, write_whole
+from paceline.launch.job_folder import JobFolder, read_pickle
 from paceline.launch.mpi_leftovers import remove_mpi_leftovers
 from paceline.launch.outcome import RankError
 from paceline.process.procfs import wait_until_gone
+from paceline.process.whole_files import write_whole
 
 FAILED = 1
 STACKS_SIGNAL = signal.SIGUSR2  # hydra uses SIGUSR1, to tell ranks that another has failed

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import InputError
-from paceline.launch.job_folder import JobFolder, read_pickle, write_whole
+from paceline.launch.job_folder import JobFolder, read_pickle
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
 from paceline.launch.rank_keeper import STACKS_SIGNAL
+from paceline.process.exit_codes import signal_name
 from paceline.process.procfs import wait_until_gone
+from paceline.process.whole_files import write_whole
 
 _POLL_SECONDS = 0.01
 _STACKS_SECONDS = 1.0  # how long a rank may take to write its stacks
@@ -148,7 +150,7 @@ class _Job:
         killed_by = -code if code < 0 else None
         error = result.get("error")
         if error is None and code != 0:
-            how = f"was killed by {signal.Signals(killed_by).name}" if killed_by else f"exited with code {code}"
+            how = f"was killed by {signal_name(killed_by)}" if killed_by else f"exited with code {code}"
             error = RankError(f"rank {rank} {how}")
         return Outcome(
             rank=rank,

@@ -134,11 +134,3 @@ def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
         if not living and all(process.has_ended() for process in also):
             return
         time.sleep(0.005)
-
-
-def signal_name(number: int) -> str:
-    """Name a signal."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

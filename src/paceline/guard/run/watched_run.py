@@ -31,9 +31,9 @@ from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.launch.local_ranks import SAVE_SECONDS
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.terminal import is_foreground
+from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
 from paceline.process.procfs import start_time
 
-FINDING_CODE = 90
 LOOK_SECONDS = 0.02
 _BOOT = Path(__file__).parents[1] / "boot"
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
@@ -240,8 +240,8 @@ def remove_stale_folders() -> None:
 def exit_code(status: int, signals: _Signals | None) -> int:
     """Return the code of a command as a shell gives it; that of the signal to us if we have ended it."""
     if signals is not None and signals.received is not None:
-        return 128 + signals.received
-    return 128 - status if status < 0 else status
+        return signal_code(signals.received)
+    return shell_code(status)
 
 
 def _failures(worlds: Sequence[World]) -> tuple[tuple[int, End], ...]:
