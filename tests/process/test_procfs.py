@@ -75,11 +75,17 @@ def test_a_process_that_is_killed_is_waited_for_and_one_that_stays_not_forever(m
 
 
 def test_a_process_as_it_was_started(tmp_path: Path) -> None:
-    before = time.time()
-    with subprocess.Popen(["sleep", "600"], env={"A": "1=2", "B": ""}, cwd=tmp_path) as process:
+    before, pipe = time.time(), subprocess.PIPE
+    environ = {"A": "1=2", "B": ""}
+    with subprocess.Popen(["cat", "-"], env=environ, cwd=tmp_path, stdin=pipe, stdout=pipe) as process:
         try:
-            assert command_of(process.pid) == ("sleep", "600")
-            assert environ_of(process.pid) == {"A": "1=2", "B": ""}
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"runs\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"runs\n", "before that, it may still be a copy of us"
+            assert command_of(process.pid) == ("cat", "-")
+            assert environ_of(process.pid) == environ
             assert folder_of(process.pid) == str(tmp_path)
             assert abs(began_at(process.pid) - before) < 30
             assert procfs.user_of(process.pid) == os.getuid()

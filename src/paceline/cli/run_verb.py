@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from paceline.guard.judge.stragglers import Notice
     from paceline.guard.run.watched_run import Result
 
-_LAUNCHERS = ("mpiexec", "mpirun", "torchrun", "srun", "orterun", "prterun")
 _EPILOG = """\
 examples:
   paceline run -- mpiexec -n 7 python train.py
@@ -148,6 +147,7 @@ def _live(options: argparse.Namespace) -> Live | None:
 def _command(options: argparse.Namespace) -> list[str]:
     from paceline.errors import InputError, whole_number
     from paceline.launch.local_ranks import local_command
+    from paceline.process.launchers import LAUNCHER_COMMANDS
 
     command = list(options.command)
     if command[:1] == ["--"]:
@@ -159,7 +159,7 @@ def _command(options: argparse.Namespace) -> list[str]:
             raise InputError("give a command after --, such as: paceline run -- mpiexec -n 4 python train.py")
         return command
     whole_number("-n", options.ranks, least=1)
-    if command and Path(command[0]).name in _LAUNCHERS:
+    if command and Path(command[0]).name in LAUNCHER_COMMANDS:
         raise InputError(f"-n starts the ranks by itself: leave it out, or leave out {Path(command[0]).name}")
     if not command:
         raise InputError("give a script to run on every rank: paceline run -n 4 train.py")

@@ -27,6 +27,7 @@ from paceline.lab.run_script import STACK_IN_C_SIGNAL, STACK_SIGNAL
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.exit_codes import shell_code
+from paceline.process.launchers import without_job
 from paceline.process.procfs import command_of, is_alive, wait_until_gone
 
 QUIET_SECONDS = 3.0  # without any progress, and more on a slow machine: a bare job hangs
@@ -159,7 +160,13 @@ def _run(
     work = folder / "work"
     work.mkdir()
     # Open MPI keeps its session under TMPDIR: one for each launcher, so that two may run at a time
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder), **variables}
+    environment = {
+        **without_job(os.environ),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(folder),
+        **variables,
+    }
     mpi_files = mpi_files_now()
     begun = time.monotonic()
     with (folder / "said").open("wb") as said:

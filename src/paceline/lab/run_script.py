@@ -21,16 +21,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from paceline.process.launchers import launched_rank
 from paceline.process.whole_files import write_whole
 
 STACK_SIGNAL, STACK_IN_C_SIGNAL = signal.SIGRTMIN + 7, signal.SIGRTMIN + 8
-_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run a script as one rank: FOLDER LIMITS MODULE SCRIPT [ARGUMENTS...]."""
     folder, (limits, module, script) = Path(arguments[0]), arguments[1:4]
-    rank = next(os.environ[name] for name in _RANK_VARIABLES if name in os.environ)
+    launched = launched_rank(os.environ)
+    assert launched is not None  # run_case starts us by a launcher
+    rank = launched.rank
     for number, ending in ((1, "out"), (2, "err")):
         file = os.open(f"{folder}/{rank}.{ending}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(STACK_SIGNAL, lambda *_: faulthandler.dump_traceback(stack, all_threads=False))
     signal.siginterrupt(STACK_SIGNAL, False)
     write_whole(folder / f"{rank}.pid", str(os.getpid()).encode())  # from now on the signal may come
-    _limit(json.loads(limits), int(rank))
+    _limit(json.loads(limits), rank)
     importlib.import_module(module)
     write_whole(folder / f"{rank}.ready", str(time.monotonic()).encode())  # the same clock in all processes
     sys.argv = [script, *arguments[4:]]

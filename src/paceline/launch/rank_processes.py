@@ -24,13 +24,12 @@ from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
 from paceline.launch.rank_keeper import STACKS_SIGNAL
 from paceline.process.exit_codes import signal_name
+from paceline.process.launchers import without_job
 from paceline.process.procfs import wait_until_gone
 from paceline.process.whole_files import write_whole
 
 _POLL_SECONDS = 0.01
 _STACKS_SECONDS = 1.0  # how long a rank may take to write its stacks
-# variables by which a rank would take itself for one of the job that this process belongs to
-_OF_ANOTHER_JOB = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def run_processes(
@@ -83,7 +82,7 @@ def _start(job: _Job, carrier: str) -> None:
     """Start all ranks by one process of our own, which leads their group and is the job's from the first moment."""
     module = [sys.executable, "-m", "paceline.launch", str(job.folder.path), carrier, str(os.getpid())]
     # Ranks of one machine talk over the loopback; what launchers leave in a temporary folder goes with ours.
-    environ = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_JOB}
+    environ = without_job(os.environ)
     environ |= {"TMPDIR": str(job.folder.path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     world_size = job.world_size
