@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.observe.gauges import Gauges
-from paceline.guard.observe.kernel_view import processor_seconds
 from paceline.guard.observe.watched_job import SharedMemory
 from paceline.launch.local_ranks import local_command
+from paceline.process.procfs import processor_seconds
 from paceline.report.live.live_view import live_lines
 from record import write_record
 

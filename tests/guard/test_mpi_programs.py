@@ -19,8 +19,8 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
-from paceline.launch.segments import remove_left_segments, segments_now
 
 pytestmark = pytest.mark.programs
 
@@ -236,11 +236,11 @@ def _run_both(program: Path, world_size: int, told: Path) -> tuple[Ended, Ended]
     running = _Running(_watched(program, world_size, told), told.parent / "watched")
     alone = program.stem in _LEAVES_SEGMENTS
     watched = running.wait() if alone else None
-    before = segments_now()
+    before = mpi_files_now()
     bare = _Running(_job(program, world_size), told.parent / "bare").wait()
     if watched is not None:
         _wait_until_nobody_works_in(told.parent / "bare")  # while a rank goes, it still holds its shared memory
-        remove_left_segments(before)
+        remove_mpi_leftovers(before)
         return watched, bare
     return running.wait(), bare
 

@@ -12,8 +12,8 @@ import pytest
 
 from paceline.guard.judge import patience
 from paceline.guard.judge.patience import GATHER_SECONDS, MOST_SECONDS, Patience, coming_ranks
-from paceline.guard.observe.kernel_view import processor_seconds, starved_seconds
 from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind, GroupState, RankGroup
+from paceline.process.procfs import processor_seconds, starved_seconds
 
 
 def group(

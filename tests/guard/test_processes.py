@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
+from tests.helpers.cut_name import process_with_cut_name
+
+from paceline.guard.observe.kernel_view import Watched, activity, end_all
+from paceline.process.procfs import start_time
+
+_NAME_ITSELF = """
 import os
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-
-from paceline.guard.observe.kernel_view import Watched, activity, children_of, end_all
-from paceline.guard.shared_memory.ring import start_time
-from paceline.launch.job_folder import is_alive
-
-# the kernel keeps 15 bytes of a name: here the last is the first half of a character
-_NAMED = """
-import time
 from paceline.guard.rank.watched_process import launcher_name
-with open("/proc/self/comm", "wb") as file:
-    file.write("aaaaaaaaaaaaaa\\u00e4".encode())
-print(launcher_name({}), flush=True)
-time.sleep(600)
+assert launcher_name({}) == f"alone {os.getpid()}"
 """
 
 
 def test_a_name_that_is_cut_in_a_character() -> None:
-    with subprocess.Popen([sys.executable, "-c", _NAMED], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == f"alone {process.pid}\n"
-            with pytest.raises(UnicodeDecodeError):
-                Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
-            found = activity(process.pid)
-            assert found is not None
-            assert found.state in "RS"
-            assert is_alive(process.pid)
-            assert process.pid in children_of([os.getpid()])
-            watched = Watched(process.pid, start_time(process.pid))
-            assert not watched.has_ended()
-            end_all([], also=[watched])
-            assert process.wait(60) == -9
-            assert watched.has_ended()
-            watched.close()
-        finally:
-            process.kill()
+    with process_with_cut_name(more=_NAME_ITSELF) as process:
+        found = activity(process.pid)
+        assert found is not None
+        assert found.state in "RS"
+        watched = Watched(process.pid, start_time(process.pid))
+        assert not watched.has_ended()
+        end_all([], also=[watched])
+        assert process.wait(60) == -9
+        assert watched.has_ended()
+        watched.close()

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
-from paceline.launch.segments import remove_left_segments, segments_now
 
 _DEADLINE = 60.0
 
@@ -263,7 +263,7 @@ def _is_judge(path: Path, pid: int) -> bool:
 
 
 def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
-    before = segments_now()
+    before = mpi_files_now()
     process = _start_waiting_job(tmp_path)
     tree = psutil.Process(process.pid).children(recursive=True)
     folders = [path.parent for path in Path("/dev/shm").glob("paceline-run-*/judge") if _is_judge(path, process.pid)]
@@ -271,7 +271,7 @@ def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=_DEADLINE)
     _, alive = psutil.wait_procs(tree, timeout=20)
-    remove_left_segments(before)  # nobody else is left to do it
+    remove_mpi_leftovers(before)  # nobody else is left to do it
     for left in alive:
         left.kill()
     assert not alive

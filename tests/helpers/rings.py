@@ -10,7 +10,7 @@ from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
 from paceline.guard.shared_memory.record_fields import RECORD_BYTES
-from paceline.guard.shared_memory.ring import start_time
+from paceline.process.procfs import start_time
 
 BARRIER = BY_NAME["Barrier"].code
 _USED = layout.RECORDS_AT + 64 * RECORD_BYTES  # of the records

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.parts import FINDING, add_part
+from paceline.cli.parts import add_part
+from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
     from paceline.bench.workload.workload import Described
@@ -184,7 +185,7 @@ def _run_once(
     summary = read_summary(folder)
     if summary is None:
         num_bytes = sum(split["num_bytes"] for split in splits.values())
-        outcome = "finding" if code == FINDING else "failed"
+        outcome = "finding" if code == FINDING_CODE else "failed"
         summary = summarise_failed(folder, workload, world_size=ranks, num_bytes=num_bytes, outcome=outcome)
         code = code or 1
     if not is_quiet:

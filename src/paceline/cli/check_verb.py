@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-from paceline.cli.parts import FINDING
+from paceline.process.exit_codes import FINDING_CODE
 
 
 def add_to(verbs: Any) -> None:
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(contract_as_json(result, options.factory), indent=2))
     else:
         print(contract_as_text(result, options.factory))
-    return 0 if result.holds else FINDING
+    return 0 if result.holds else FINDING_CODE
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.parts import FINDING
+from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
     from paceline.doctor.observed_job import Diagnosis
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     found = any(diagnosis.finding is not None for diagnosis in diagnoses) or (
         record is not None and record.mismatch is not None
     )
-    code = FINDING if found else 0
+    code = FINDING_CODE if found else 0
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     texts = [diagnosis_as_text(diagnosis, colours=colours) for diagnosis in diagnoses]
     texts += [flight_as_text(record, colours=colours)] if record is not None else []

@@ -15,9 +15,10 @@ from paceline.guard.observe.watched_job import World
 from paceline.guard.run.embedded_judge import watch_ranks
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_registry import describe_run, write_outcome
-from paceline.guard.run.watched_run import FINDING_CODE, Options
+from paceline.guard.run.watched_run import Options
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import diagnosis_to_json
+from paceline.process.exit_codes import FINDING_CODE
 from paceline.report.text.finding_text import finding_as_text, notice_as_text
 
 

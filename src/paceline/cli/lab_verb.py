@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.parts import FINDING, add_part
+from paceline.cli.parts import add_part
+from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
     from paceline.lab.case import Case
@@ -81,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"\n{fix_as_text(case)}")
     elif case.has("seen"):
         print("\n".join(["how it is seen:", *(f"  {line}" for line in what_is_seen(case, "broken"))]))
-    return ended.exit_code if ended.exit_code is not None else FINDING
+    return ended.exit_code if ended.exit_code is not None else FINDING_CODE
 
 
 def _solve(options: argparse.Namespace) -> int:
@@ -105,7 +106,7 @@ def _check(options: argparse.Namespace) -> int:
     cases = named if options.what else list(all_cases())
     cases = [case for case in cases if options.carrier in (None, case.carrier)]
     holds = _check_repairs(files)
-    return 0 if _check_cases(cases, whole_number("--jobs", options.jobs, least=1)) and holds else FINDING
+    return 0 if _check_cases(cases, whole_number("--jobs", options.jobs, least=1)) and holds else FINDING_CODE
 
 
 def _check_repairs(files: Sequence[Path]) -> bool:

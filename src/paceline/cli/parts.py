@@ -1,12 +1,10 @@
-"""What several verbs share: the exit code of a finding, and verbs that have parts."""
+"""What several verbs share: verbs that have parts."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from typing import Any
-
-FINDING = 90  # a finding ended the job, or a check found a broken contract
 
 
 def add_part(parts: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:

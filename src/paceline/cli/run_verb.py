@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from paceline.guard.judge.stragglers import Notice
     from paceline.guard.run.watched_run import Result
 
-_LAUNCHERS = ("mpiexec", "mpirun", "torchrun", "srun", "orterun", "prterun")
 _EPILOG = """\
 examples:
   paceline run -- mpiexec -n 7 python train.py
@@ -118,6 +116,7 @@ def watch(command: list[str], options: argparse.Namespace, *, asked: list[str]) 
 def _tell(result: Result) -> None:
     """Say on the terminal how the job ended."""
     from paceline.errors import name_ranks
+    from paceline.process.exit_codes import signal_name
     from paceline.report.text.finding_text import failures_as_text, finding_as_text
 
     for problem in result.problems:
@@ -127,7 +126,7 @@ def _tell(result: Result) -> None:
             _say(f"paceline: {name_ranks(result.lost)}: too much to record, not all messages could be judged")
         _say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
     elif result.ended_by is not None:
-        _say(f"paceline: ended by {signal.Signals(result.ended_by).name}")
+        _say(f"paceline: ended by {signal_name(result.ended_by)}")
     elif result.exit_code and result.num_ranks:
         _say(failures_as_text(result.exit_code, result.failures))
     elif result.num_ranks == 0 and not result.problems:
@@ -149,6 +148,7 @@ def _live(options: argparse.Namespace) -> Live | None:
 def _command(options: argparse.Namespace) -> list[str]:
     from paceline.errors import InputError, whole_number
     from paceline.launch.local_ranks import local_command
+    from paceline.process.launchers import LAUNCHER_COMMANDS
 
     command = list(options.command)
     if command[:1] == ["--"]:
@@ -160,7 +160,7 @@ def _command(options: argparse.Namespace) -> list[str]:
             raise InputError("give a command after --, such as: paceline run -- mpiexec -n 4 python train.py")
         return command
     whole_number("-n", options.ranks, least=1)
-    if command and Path(command[0]).name in _LAUNCHERS:
+    if command and Path(command[0]).name in LAUNCHER_COMMANDS:
         raise InputError(f"-n starts the ranks by itself: leave it out, or leave out {Path(command[0]).name}")
     if not command:
         raise InputError("give a script to run on every rank: paceline run -n 4 train.py")

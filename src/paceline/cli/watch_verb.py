@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.parts import FINDING
+from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
     from paceline.guard.run.run_registry import Run
@@ -116,7 +116,7 @@ def _tell(outcome: dict[str, Any] | None) -> int:
         _say(f"  {visible(line)}")
     if outcome["records"]:
         _say(f"  records: {visible(str(outcome['records']))}")
-    return FINDING if text else 0
+    return FINDING_CODE if text else 0
 
 
 def _say(text: str) -> None:

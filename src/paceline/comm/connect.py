@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from paceline.comm.comm import Comm
-from paceline.comm.place import find_place
+from paceline.comm.place import find_place, place_in_torch
 from paceline.errors import InputError
+from paceline.process.launchers import LAUNCHERS, SRUN, launched_rank
 
 _CARRIERS = ("alone", "torch", "mpi")
+_MPI_LAUNCHERS = {launcher.name for launcher in LAUNCHERS if launcher.is_mpi}
 
 
 def connect(carrier: str | None = None) -> Comm:
@@ -37,10 +40,12 @@ def connect(carrier: str | None = None) -> Comm:
 
 
 def _found() -> str:
-    place = find_place()
-    if place.source == "torch.distributed":
+    if place_in_torch() is not None:
         return "torch"
-    if "mpi4py.MPI" in sys.modules or (place.source in ("Open MPI", "MPICH", "MVAPICH") and place.world_size > 1):
+    if "mpi4py.MPI" in sys.modules:
+        return "mpi"
+    place = find_place()
+    if place.source in _MPI_LAUNCHERS and place.world_size > 1:
         return "mpi"
     if place.world_size > 1:
         raise InputError(
@@ -52,8 +57,11 @@ def _found() -> str:
 
 def _same_job(comm: Comm) -> Comm:
     """Refuse an MPI that knows of fewer ranks than the launcher has started: each would think that it is alone."""
+    launched = launched_rank(os.environ)
+    if launched is not None and launched.launcher.is_mpi and launched.world_size is None:
+        return comm  # PMIx tells the rank alone; find_place would refuse that, but MPI knows the rest
     place = find_place()
-    if place.source not in ("torch.distributed", "srun") and place.world_size not in (1, comm.world_size):
+    if place.source not in ("torch.distributed", SRUN.name) and place.world_size not in (1, comm.world_size):
         raise InputError(
             f"MPI has {comm.world_size} ranks, but {place.source} has started {place.world_size}: start the job by "
             f"mpiexec, or call torch.distributed.init_process_group and connect('torch')"

@@ -11,16 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paceline.errors import InputError, whole_number
-
-# Name of the launcher, then the variables that hold rank and world size. The first pair that is there counts.
-_LAUNCHERS = (
-    ("torchrun", "RANK", "WORLD_SIZE"),
-    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("MPICH", "PMI_RANK", "PMI_SIZE"),
-    ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-    # SLURM_NTASKS would also be there in a batch script, outside of any srun
-    ("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-)
+from paceline.process.launchers import TORCHRUN, launched_rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +44,7 @@ def find_place(
         return Place(rank=rank, world_size=world_size, source="arguments")
     if rank is not None:  # it would pass on one rank and fail on the others
         raise InputError(f"rank {rank} was given without the world size: give both, or neither")
-    found = _from_torch() or _from_launcher(os.environ if environ is None else environ)
+    found = place_in_torch() or _from_launcher(os.environ if environ is None else environ)
     found = found or Place(rank=0, world_size=1, source="no launcher: this process is alone")
     if world_size is not None and world_size != found.world_size:
         raise InputError(
@@ -63,7 +54,8 @@ def find_place(
     return found
 
 
-def _from_torch() -> Place | None:
+def place_in_torch() -> Place | None:
+    """Return the place of this process in torch.distributed, if that is initialised."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
         return None
@@ -75,16 +67,18 @@ def _from_torch() -> Place | None:
 
 
 def _from_launcher(environ: Mapping[str, str]) -> Place | None:
-    if ("RANK" in environ) != ("WORLD_SIZE" in environ):
-        known = "RANK" if "RANK" in environ else "WORLD_SIZE"
+    if (TORCHRUN.rank in environ) != (TORCHRUN.world_size in environ):
+        known = TORCHRUN.rank if TORCHRUN.rank in environ else TORCHRUN.world_size
         raise InputError(
             f"{known}={environ[known]!r} is set in the environment without its partner: "
             f"set both RANK and WORLD_SIZE as torchrun does, or neither"
         )
-    for launcher, rank_name, size_name in _LAUNCHERS:
-        if rank_name in environ and size_name in environ:
-            rank, size = environ[rank_name], environ[size_name]
-            if not (rank.isdecimal() and size.isdecimal()):
-                raise InputError(f"{rank_name}={rank!r} and {size_name}={size!r} of {launcher} are not numbers")
-            return Place(rank=int(rank), world_size=int(size), source=launcher)
-    return None
+    launched = launched_rank(environ)
+    if launched is None:
+        return None
+    if launched.world_size is None:  # it is not alone, and to think so would load all samples on every rank
+        raise InputError(
+            f"{launched.launcher.rank}={launched.rank} says which rank this is, but nothing says how many there are: "
+            f"give both rank and world size, call torch.distributed.init_process_group first, or connect('mpi')"
+        )
+    return Place(rank=launched.rank, world_size=launched.world_size, source=launched.launcher.name)

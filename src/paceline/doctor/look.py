@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paceline.doctor.observed_job import Look, SeenJob, SeenRank
@@ -23,6 +22,8 @@ from paceline.doctor.process_table import (
 from paceline.doctor.spy import SpyError, look_at
 from paceline.doctor.stack_calls import is_worker, rank_in_stack
 from paceline.errors import InputError, name_ranks
+from paceline.process.launchers import LaunchedRank
+from paceline.process.procfs import folder_of
 
 _MAX_NAME = 60
 _AT_A_TIME = 4  # py-spy holds a process still while it reads; several at once keep the looks close together
@@ -61,7 +62,7 @@ def look_at_jobs(program: str, pids: Sequence[int], *, user: int | None, seconds
     jobs: dict[tuple[object, ...], list[_Seen]] = {}
     for each in seen:
         jobs.setdefault(job_key(processes, each.candidate), []).append(each)
-    if len(jobs) > 1 and all(each.candidate.place is None for each in seen):
+    if len(jobs) > 1 and all(each.candidate.launched is None for each in seen):
         jobs = {(): seen}  # processes that were named one by one
     given = {candidate.process.pid for candidate in candidates} & set(pids)
     return [_job(processes, members, is_whole=not given) for members in jobs.values()]
@@ -82,7 +83,9 @@ def _look_twice(program: str, candidates: Sequence[Candidate], seconds: float) -
         list(pool.map(look, seen))
         time.sleep(max(0.0, seconds - (time.monotonic() - began)))
         list(pool.map(look, seen))
-    return [each for each in seen if not (each.candidate.place is None and each.looks and _is_worker(each.looks[-1]))]
+    return [
+        each for each in seen if not (each.candidate.launched is None and each.looks and _is_worker(each.looks[-1]))
+    ]
 
 
 def _is_worker(look: Look) -> bool:
@@ -90,8 +93,8 @@ def _is_worker(look: Look) -> bool:
 
 
 def _job(processes: Mapping[int, Process], members: Sequence[_Seen], *, is_whole: bool) -> SeenJob:
-    places = [each.candidate.place for each in members if each.candidate.place is not None]
-    world_size = max((place.world_size for place in places if place.world_size is not None), default=None)
+    launched = [each.candidate.launched for each in members if each.candidate.launched is not None]
+    world_size = max((each.world_size for each in launched if each.world_size is not None), default=None)
     numbers, source = _numbers(members)
     notes = []
     ranks: dict[int, SeenRank] = {}
@@ -103,9 +106,9 @@ def _job(processes: Mapping[int, Process], members: Sequence[_Seen], *, is_whole
         elif each.problem is not None or len(each.looks) < 2:
             unseen[rank] = f"process {pid}: {each.problem}"
         else:
-            ranks[rank] = SeenRank(rank=rank, pid=pid, first=each.looks[0], second=each.looks[1], cwd=_cwd(pid))
+            ranks[rank] = SeenRank(rank=rank, pid=pid, first=each.looks[0], second=each.looks[1], cwd=folder_of(pid))
     ended = [rank for rank, why in unseen.items() if "has ended" in why]
-    missing, elsewhere = _absent(set(numbers) - set(ended), places, world_size, is_whole=is_whole)
+    missing, elsewhere = _absent(set(numbers) - set(ended), launched, world_size, is_whole=is_whole)
     if not is_whole and elsewhere:
         notes.append(f"only {name_ranks(numbers)} of {world_size} ranks were named: name their launcher to see all")
     return SeenJob(
@@ -118,9 +121,9 @@ def _job(processes: Mapping[int, Process], members: Sequence[_Seen], *, is_whole
 
 def _numbers(members: Sequence[_Seen]) -> tuple[list[int], str]:
     """Return the rank of each process, and what says so."""
-    if all(each.candidate.place is not None for each in members):
-        places = [each.candidate.place for each in members if each.candidate.place is not None]
-        return [place.rank for place in places], places[0].source
+    launched = [each.candidate.launched for each in members if each.candidate.launched is not None]
+    if len(launched) == len(members):
+        return [each.rank for each in launched], launched[0].launcher.rank
     told = [rank_in_stack(each.looks[-1].main if each.looks else None) for each in members]
     known = [rank for rank in told if rank is not None]
     if len(known) == len(members) == len(set(known)):
@@ -129,23 +132,17 @@ def _numbers(members: Sequence[_Seen]) -> tuple[list[int], str]:
 
 
 def _absent(
-    here: set[int], places: Sequence[object], world_size: int | None, *, is_whole: bool
+    here: set[int], launched: Sequence[LaunchedRank], world_size: int | None, *, is_whole: bool
 ) -> tuple[tuple[int, ...], int]:
     """Return which ranks should be on this machine and are not, and how many are not to be expected here."""
     if world_size is None:
         return (), 0
     away = [rank for rank in range(world_size) if rank not in here]
-    local = max((getattr(place, "local_size", None) or 0 for place in places), default=0) or None
+    local = max((each.local_size or 0 for each in launched), default=0) or None
     # With ranks on several machines it is not known which of them belong here: only a whole world can be checked.
     if is_whole and (local is None or local == world_size):
         return tuple(away), 0
     return (), len(away)
-
-
-def _cwd(pid: int) -> str:
-    with suppress(OSError):
-        return os.readlink(f"/proc/{pid}/cwd")
-    return ""
 
 
 def _name(processes: Mapping[int, Process], candidate: Candidate) -> str:

@@ -7,19 +7,20 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from paceline.doctor.launcher_ranks import Place, place_of
 from paceline.errors import InputError
+from paceline.process.launchers import (
+    LAUNCHER_MODULES,
+    LAUNCHER_PROGRAMS,
+    LAUNCHER_SCRIPTS,
+    LaunchedRank,
+    launched_rank,
+)
+from paceline.process.procfs import all_pids, command_of, environ_of, read_stat, user_of
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*$")
-_LAUNCHER_MODULES = (
-    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "paceline",
-    "paceline.launch.local_ranks",
-)  # fmt: skip
-_LAUNCHER_SCRIPTS = ("torchrun", "accelerate", "paceline", "deepspeed", "horovodrun")
-_LAUNCHER_PROGRAMS = ("mpiexec", "mpirun", "mpiexec.hydra", "hydra_pmi_proxy", "prterun", "prted", "orterun", "srun",
-                      "slurmstepd")  # fmt: skip
+_MODULES = (*LAUNCHER_MODULES, "paceline", "paceline.launch.local_ranks")
+_SCRIPTS = (*LAUNCHER_SCRIPTS, "paceline")
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 
@@ -42,14 +43,14 @@ class Process:
     @property
     def is_launcher(self) -> bool:
         """Whether it starts ranks and is none."""
-        if self.name in _LAUNCHER_PROGRAMS:
+        if self.name in LAUNCHER_PROGRAMS:
             return True
         arguments = list(self.command[1:])
         while arguments and arguments[0].startswith("-") and arguments[0] != "-m":
             arguments.pop(0)
         if arguments[:1] == ["-m"]:
-            return len(arguments) > 1 and arguments[1] in _LAUNCHER_MODULES
-        return bool(arguments) and os.path.basename(arguments[0]) in _LAUNCHER_SCRIPTS
+            return len(arguments) > 1 and arguments[1] in _MODULES
+        return bool(arguments) and os.path.basename(arguments[0]) in _SCRIPTS
 
     @property
     def is_helper(self) -> bool:
@@ -62,40 +63,21 @@ class Candidate:
     """A process that is taken for a rank."""
 
     process: Process
-    place: Place | None
+    launched: LaunchedRank | None  # what its launcher says of it
 
 
 def read_processes() -> dict[int, Process]:
     """Return all processes that live now."""
     found = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with suppress(OSError, IndexError, ValueError):
-                process = _read(int(entry.name))
-                if process is not None:
-                    found[process.pid] = process
+    for pid in all_pids():
+        with suppress(OSError):  # it has ended in the meantime
+            stat = read_stat(pid)
+            if stat.state not in "ZX":
+                found[pid] = Process(
+                    pid=pid, parent=stat.parent, uid=user_of(pid), name=stat.name, command=command_of(pid),
+                    began=stat.start_time,
+                )  # fmt: skip
     return found
-
-
-def _read(pid: int) -> Process | None:
-    folder = Path(f"/proc/{pid}")
-    text = (folder / "stat").read_bytes().decode(errors="replace")
-    fields = text.rpartition(")")[2].split()
-    if fields[0] in "ZX":
-        return None
-    command = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-    return Process(
-        pid=pid, parent=int(fields[1]), uid=folder.stat().st_uid, name=text[text.index("(") + 1 : text.rindex(")")],
-        command=tuple(command), began=int(fields[19]),
-    )  # fmt: skip
-
-
-def environ_of(pid: int) -> dict[str, str]:
-    """Return the environment a process was started with; empty if it may not be read."""
-    with suppress(OSError):
-        parts = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        return dict(part.partition("=")[::2] for part in parts if "=" in part)
-    return {}
 
 
 def below(processes: Mapping[int, Process], roots: Collection[int]) -> list[Process]:
@@ -130,27 +112,29 @@ def ranks_below(processes: Mapping[int, Process], roots: Sequence[int]) -> list[
     named = named_ranks(processes, tree)
     if named:
         return named
-    return [Candidate(process=process, place=None) for process in _unnamed_ranks(tree)]
+    return [Candidate(process=process, launched=None) for process in _unnamed_ranks(tree)]
 
 
 def named_ranks(processes: Mapping[int, Process], tree: Sequence[Process]) -> list[Candidate]:
     """Return the Python processes to which a launcher gave a rank; not what ranks have started in their turn."""
-    places: dict[int, Place] = {}
+    named: dict[int, LaunchedRank] = {}
     for process in tree:
-        place = None if process.is_launcher or process.is_helper else place_of(environ_of(process.pid))
-        if place is not None:
-            places[process.pid] = place
+        if not process.is_launcher and not process.is_helper:
+            with suppress(InputError):  # what should be a number is none: its launcher says nothing of use
+                launched = launched_rank(environ_of(process.pid))
+                if launched is not None:
+                    named[process.pid] = launched
     # torchrun in a job step of Slurm has a number itself, and its ranks have another name for theirs
     launchers = {
-        pid for child, place in places.items() for pid in _ancestors(processes, child)
-        if pid in places and places[pid].source != place.source
+        pid for child, launched in named.items() for pid in _ancestors(processes, child)
+        if pid in named and named[pid].launcher != launched.launcher
     }  # fmt: skip
     found = []
     for process in tree:
-        if process.pid in places and process.pid not in launchers:
-            above = [pid for pid in _ancestors(processes, process.pid) if pid in places and pid not in launchers]
+        if process.pid in named and process.pid not in launchers:
+            above = [pid for pid in _ancestors(processes, process.pid) if pid in named and pid not in launchers]
             if not above:
-                found.append(Candidate(process=process, place=places[process.pid]))
+                found.append(Candidate(process=process, launched=named[process.pid]))
     return found
 
 
@@ -196,4 +180,4 @@ def job_key(processes: Mapping[int, Process], candidate: Candidate) -> tuple[obj
         ),
         candidate.process.parent,
     )
-    return (launcher, candidate.place.job if candidate.place is not None else ())
+    return (launcher, candidate.launched.job if candidate.launched is not None else ())

@@ -15,8 +15,7 @@ from typing import Any
 
 from paceline.doctor.observed_job import Frame, Look, Thread
 from paceline.errors import InputError, PacelineError
-from paceline.guard.observe.kernel_view import processor_seconds
-from paceline.launch.job_folder import stat_fields
+from paceline.process.procfs import is_there, kernel_wait, processor_seconds, ptrace_scope, read_stat
 
 _SECONDS = 60.0
 _RANK_VARIABLES = ("rank", "i")  # other variables of the user are dropped at once
@@ -40,10 +39,9 @@ def find_py_spy() -> str:
 def look_at(program: str, pid: int, *, uid: int) -> Look:
     """Take all stacks of a process, Python and native; it stands still for some tens of milliseconds."""
     threads = _dump(program, pid, uid, native=True)
-    state, wait = _kernel(pid)
     return Look(
-        threads=threads, kernel_state=state, kernel_wait=wait, processor_seconds=processor_seconds(pid),
-        at=time.monotonic(),
+        threads=threads, kernel_state=_state(pid), kernel_wait=kernel_wait(pid),
+        processor_seconds=processor_seconds(pid), at=time.monotonic(),
     )  # fmt: skip
 
 
@@ -57,7 +55,7 @@ def _dump(program: str, pid: int, uid: int, *, native: bool) -> tuple[Thread, ..
         with suppress(ValueError, KeyError, TypeError):
             return tuple(_thread(value, pid) for value in json.loads(done.stdout))
         raise SpyError("py-spy gave something that cannot be read")
-    if not Path(f"/proc/{pid}").exists():
+    if not is_there(pid):
         raise SpyError("it has ended in the meantime")
     if _DENIED.search(done.stderr):
         raise SpyError(why_denied(uid))
@@ -71,13 +69,12 @@ def why_denied(uid: int) -> str:
     """Say why we may not look at a process, and what to do."""
     if os.geteuid() != 0 and uid != os.geteuid():
         return f"it belongs to another user (uid {uid}); look as that user, or as root"
-    with suppress(OSError, ValueError):
-        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
-        if scope > 0 and os.geteuid() != 0:
-            return (
-                f"the kernel lets only parents look at a process (kernel.yama.ptrace_scope = {scope}); "
-                "run it as root: sudo env PATH=$PATH paceline doctor ..., or set it to 0"
-            )
+    scope = ptrace_scope()
+    if scope > 0 and os.geteuid() != 0:
+        return (
+            f"the kernel lets only parents look at a process (kernel.yama.ptrace_scope = {scope}); "
+            "run it as root: sudo env PATH=$PATH paceline doctor ..., or set it to 0"
+        )
     return "the kernel does not permit it; in a container, start that with --cap-add=SYS_PTRACE, otherwise try as root"
 
 
@@ -98,10 +95,7 @@ def _frame(value: dict[str, Any]) -> Frame:
     return Frame(function=str(value["name"]), file=str(value["filename"]), line=int(value["line"]), notes=notes)
 
 
-def _kernel(pid: int) -> tuple[str, str]:
-    state = wait = ""
-    with suppress(OSError, IndexError):
-        state = stat_fields(pid)[0]
+def _state(pid: int) -> str:
     with suppress(OSError):
-        wait = Path(f"/proc/{pid}/wchan").read_text().strip()
-    return state, "" if wait == "0" else wait
+        return read_stat(pid).state
+    return ""

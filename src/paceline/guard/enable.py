@@ -12,10 +12,10 @@ from pathlib import Path
 from paceline.guard.rank.hooks import arrive
 from paceline.guard.rank.watched_process import RUN_FOLDER, SESSION, launcher_name
 from paceline.guard.shared_memory.ring import judge_lives
+from paceline.process.launchers import TORCH_JOB_VARIABLES
 
 _MEMORY = Path("/dev/shm")
 _START_SECONDS = 20.0
-_JOB_NAMES = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
 
 
 def enable(*, out: str | None = None, notice: float = 10.0, timeout: float | None = None) -> None:
@@ -58,5 +58,5 @@ def _job() -> str:
     place = launcher_name(os.environ)
     if place.startswith("alone"):
         place = f"parent {os.getppid()}"
-    parts = [place, *(os.environ.get(name, "") for name in _JOB_NAMES)]
+    parts = [place, *(os.environ.get(name, "") for name in TORCH_JOB_VARIABLES)]
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from paceline.lab.run_script import main as run_rank
 from paceline.launch.ports import free_port
+from paceline.process.exit_codes import shell_code
+from paceline.process.launchers import torchrun_environment
 
 _GRACE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
@@ -35,8 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     for rank in range(num_ranks):
         pid = os.fork()
         if pid == 0:
-            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(num_ranks)}
-            os.environ |= {"LOCAL_WORLD_SIZE": str(num_ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            os.environ |= torchrun_environment(rank, num_ranks, port=port)
             run_rank(rest)
             return 0
         ranks.append(pid)
@@ -58,7 +59,7 @@ def _wait(living: set[int]) -> int:
     for pid in living:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    return 128 - code if code < 0 else code
+    return shell_code(code)
 
 
 if __name__ == "__main__":

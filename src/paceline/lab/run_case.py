@@ -24,9 +24,11 @@ from typing import Any
 from paceline.guard.observe.kernel_view import end_all
 from paceline.lab.case import CASES, Case
 from paceline.lab.run_script import STACK_IN_C_SIGNAL, STACK_SIGNAL
-from paceline.launch.job_folder import is_alive, wait_until_gone
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
-from paceline.launch.segments import remove_left_segments, segments_now
+from paceline.process.exit_codes import shell_code
+from paceline.process.launchers import without_job
+from paceline.process.procfs import command_of, is_alive, wait_until_gone
 
 QUIET_SECONDS = 3.0  # without any progress, and more on a slow machine: a bare job hangs
 GUARDED_QUIET_SECONDS = 20.0  # the guard should have spoken long before
@@ -158,8 +160,14 @@ def _run(
     work = folder / "work"
     work.mkdir()
     # Open MPI keeps its session under TMPDIR: one for each launcher, so that two may run at a time
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder), **variables}
-    segments = segments_now()
+    environment = {
+        **without_job(os.environ),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(folder),
+        **variables,
+    }
+    mpi_files = mpi_files_now()
     begun = time.monotonic()
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(
@@ -177,11 +185,11 @@ def _run(
             process.kill()
             process.wait()
             _end_left_ranks(folder)
-            remove_left_segments(segments)
+            remove_mpi_leftovers(mpi_files)
     place = str(program.resolve().parent) + "/"
     outcome = _text(folder / "outcome").replace(place, "")
     return Ended(
-        exit_code=None if code is None else 128 - code if code < 0 else code,
+        exit_code=None if code is None else shell_code(code),
         seconds=seconds,
         start_seconds=_start_seconds(folder, begun),
         quiet_seconds=waited,
@@ -201,7 +209,7 @@ def _end_left_ranks(folder: Path) -> None:
     for path in folder.glob("*.pid"):
         pid = int(path.read_text())
         with suppress(FileNotFoundError, ProcessLookupError):
-            if str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if str(folder) in command_of(pid):
                 os.kill(pid, signal.SIGKILL)
                 ours.append(pid)
     wait_until_gone(ours)  # while one goes, it still holds the shared memory that is to be removed

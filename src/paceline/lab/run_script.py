@@ -18,42 +18,41 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from paceline.process.launchers import launched_rank
+from paceline.process.whole_files import write_whole
+
 STACK_SIGNAL, STACK_IN_C_SIGNAL = signal.SIGRTMIN + 7, signal.SIGRTMIN + 8
-_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run a script as one rank: FOLDER LIMITS MODULE SCRIPT [ARGUMENTS...]."""
-    folder, limits, module, script = arguments[:4]
-    rank = next(os.environ[name] for name in _RANK_VARIABLES if name in os.environ)
+    folder, (limits, module, script) = Path(arguments[0]), arguments[1:4]
+    launched = launched_rank(os.environ)
+    assert launched is not None  # run_case starts us by a launcher
+    rank = launched.rank
     for number, ending in ((1, "out"), (2, "err")):
         file = os.open(f"{folder}/{rank}.{ending}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
-    stack = open(f"{folder}/{rank}.stack", "w")  # noqa: SIM115  faulthandler writes to it until the end
+    stack = (folder / f"{rank}.stack").open("w")  # faulthandler writes to it until the end
     signal.signal(STACK_IN_C_SIGNAL, signal.SIG_IGN)  # what is left when Python has ended
     faulthandler.register(STACK_IN_C_SIGNAL, file=stack, all_threads=False)
     signal.signal(STACK_SIGNAL, lambda *_: faulthandler.dump_traceback(stack, all_threads=False))
     signal.siginterrupt(STACK_SIGNAL, False)
-    _write(f"{folder}/{rank}.pid", str(os.getpid()))  # from now on the signal may come
-    _limit(json.loads(limits), int(rank))
+    write_whole(folder / f"{rank}.pid", str(os.getpid()).encode())  # from now on the signal may come
+    _limit(json.loads(limits), rank)
     importlib.import_module(module)
-    _write(f"{folder}/{rank}.ready", str(time.monotonic()))  # the same clock in all processes
+    write_whole(folder / f"{rank}.ready", str(time.monotonic()).encode())  # the same clock in all processes
     sys.argv = [script, *arguments[4:]]
     sys.path[0] = os.path.dirname(script)
     try:
         runpy.run_path(script, run_name="__main__")
     finally:
         signal.signal(STACK_SIGNAL, signal.SIG_IGN)  # a question that comes when Python ends would kill the rank
-        _write(f"{folder}/{rank}.over", "")
-
-
-def _write(path: str, text: str) -> None:
-    with open(f"{path}.new", "w") as file:
-        file.write(text)
-    os.rename(f"{path}.new", path)
+        write_whole(folder / f"{rank}.over", b"")
 
 
 def _limit(limits: dict[str, Any], rank: int) -> None:

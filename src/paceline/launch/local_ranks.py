@@ -18,6 +18,8 @@ from paceline.errors import InputError
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.ports import free_port
 from paceline.launch.terminal import is_foreground
+from paceline.process.exit_codes import shell_code, signal_code
+from paceline.process.launchers import torchrun_environment, without_job
 
 _POLL_SECONDS = 0.02
 _GRACE_SECONDS = 3.0
@@ -54,8 +56,7 @@ def _carrier_of(command: Sequence[str]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Start the ranks, wait for them, and return the code of the first that failed."""
     world_size, program = int(arguments[0]), list(arguments[1:])
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world_size)}
-    common |= {"LOCAL_WORLD_SIZE": str(world_size), "GROUP_RANK": "0"}
+    port = free_port()
     ranks: list[subprocess.Popen[bytes]] = []
     ending = _Ending(ranks)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -63,8 +64,8 @@ def main(arguments: Sequence[str]) -> int:
             signal.signal(number, ending.begin)
     try:
         for rank in range(world_size):
-            own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            ranks.append(subprocess.Popen(program, env={**os.environ, **common, **own}))
+            own = torchrun_environment(rank, world_size, port=port)
+            ranks.append(subprocess.Popen(program, env={**without_job(os.environ), **own}))
         return _wait(ranks, ending)
     finally:
         for process in ranks:
@@ -105,9 +106,9 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]], ending: _Ending) -> int:
             break
         time.sleep(_POLL_SECONDS)
     if ending.number is not None:
-        return 128 + ending.number
+        return signal_code(ending.number)
     code = code or next((process.returncode for process in ranks if process.returncode), 0)
-    return 128 - code if code < 0 else code
+    return shell_code(code)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import socket
-from pathlib import Path
 
-_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+from paceline.process.procfs import first_outgoing_port
+
 _FIRST, _TRIES = 15_000, 100
 
 
@@ -15,7 +15,7 @@ def free_port() -> int:
 
     It is not one of those that the system gives to outgoing connections: any of them could take it before it is used.
     """
-    end = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_768
+    end = first_outgoing_port()
     draw = random.SystemRandom()
     for _ in range(_TRIES if end > _FIRST else 0):
         port = draw.randrange(_FIRST, end)

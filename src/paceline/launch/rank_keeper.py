@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from paceline.comm.place import find_place
-from paceline.launch.job_folder import JobFolder, read_pickle, wait_until_gone, write_whole
+from paceline.launch.job_folder import JobFolder, read_pickle
+from paceline.launch.mpi_leftovers import remove_mpi_leftovers
 from paceline.launch.outcome import RankError
-from paceline.launch.segments import remove_left_segments
+from paceline.process.procfs import wait_until_gone
+from paceline.process.whole_files import write_whole
 
 FAILED = 1
 STACKS_SIGNAL = signal.SIGUSR2  # hydra uses SIGUSR1, to tell ranks that another has failed
@@ -76,7 +78,7 @@ def _split(folder: JobFolder, carrier: str, parent: int, rank: int, world_size: 
 
 def _keep(folder: JobFolder, rank: int, worker: int, parent_gone: int) -> int:
     worker_gone = os.pidfd_open(worker)
-    segments = set(folder.segments.read_text().splitlines())
+    mpi_files = {Path(line) for line in folder.mpi_files.read_text().splitlines()}
     write_whole(folder.of_rank(rank, "pid"), f"{worker} {os.getpid()}".encode())
     watch = select.poll()
     watch.register(worker_gone, select.POLLIN)
@@ -86,7 +88,7 @@ def _keep(folder: JobFolder, rank: int, worker: int, parent_gone: int) -> int:
         os.waitpid(worker, 0)
         # Nobody else is left to do it. MPI's files are free once all workers are gone; mpiexec ends the rest after us.
         wait_until_gone(pid for pid, _ in folder.pids().values())
-        remove_left_segments(segments)
+        remove_mpi_leftovers(mpi_files)
         shutil.rmtree(folder.path, ignore_errors=True)
         return FAILED
     _, status = os.waitpid(worker, 0)

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import InputError
-from paceline.launch.job_folder import JobFolder, read_pickle, wait_until_gone, write_whole
+from paceline.launch.job_folder import JobFolder, read_pickle
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
 from paceline.launch.rank_keeper import STACKS_SIGNAL
-from paceline.launch.segments import remove_left_segments, segments_now
+from paceline.process.exit_codes import signal_name
+from paceline.process.launchers import without_job
+from paceline.process.procfs import wait_until_gone
+from paceline.process.whole_files import write_whole
 
 _POLL_SECONDS = 0.01
 _STACKS_SECONDS = 1.0  # how long a rank may take to write its stacks
-# variables by which a rank would take itself for one of the job that this process belongs to
-_OF_ANOTHER_JOB = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def run_processes(
@@ -44,9 +46,9 @@ def run_processes(
             "run_ranks was called while a rank was importing its main module: put the call under "
             "`if __name__ == '__main__':`, as for multiprocessing"
         )
-    segments = segments_now()
+    mpi_files = mpi_files_now()
     with _job_folder(function, args) as folder:
-        write_whole(folder.segments, "\n".join(sorted(segments)).encode())
+        write_whole(folder.mpi_files, "\n".join(sorted(map(str, mpi_files))).encode())
         job = _Job(folder=folder, world_size=world_size)
         try:
             _start(job, carrier)
@@ -54,7 +56,7 @@ def run_processes(
             return [job.outcome(rank, reasons.get(rank)) for rank in range(world_size)]
         finally:
             job.end()
-            remove_left_segments(segments)
+            remove_mpi_leftovers(mpi_files)
 
 
 @contextmanager
@@ -80,7 +82,7 @@ def _start(job: _Job, carrier: str) -> None:
     """Start all ranks by one process of our own, which leads their group and is the job's from the first moment."""
     module = [sys.executable, "-m", "paceline.launch", str(job.folder.path), carrier, str(os.getpid())]
     # Ranks of one machine talk over the loopback; what launchers leave in a temporary folder goes with ours.
-    environ = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_JOB}
+    environ = without_job(os.environ)
     environ |= {"TMPDIR": str(job.folder.path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     world_size = job.world_size
@@ -147,7 +149,7 @@ class _Job:
         killed_by = -code if code < 0 else None
         error = result.get("error")
         if error is None and code != 0:
-            how = f"was killed by {signal.Signals(killed_by).name}" if killed_by else f"exited with code {code}"
+            how = f"was killed by {signal_name(killed_by)}" if killed_by else f"exited with code {code}"
             error = RankError(f"rank {rank} {how}")
         return Outcome(
             rank=rank,

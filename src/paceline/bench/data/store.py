@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from paceline.bench.workload.sections import Workload
 from paceline.errors import InputError
+from paceline.process.whole_files import write_whole
 
 _S3_NAMES = {"access_key_id": "key", "secret_access_key": "secret", "session_token": "token"}
 
@@ -67,14 +68,8 @@ class Store:
             self._remote().pipe_file(self._full(path), bytes(content))
             return
         place = Path(f"{self.url}/{path}")
-        aside = place.with_name(f".{place.name}.{os.getpid()}")
         place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            aside.write_bytes(content)
-            aside.rename(place)
-        except OSError:
-            aside.unlink(missing_ok=True)
-            raise
+        write_whole(place, content)
 
     def size(self, path: str) -> int | None:
         """Return the bytes of a file, or None if it is not there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from paceline.bench.training.step_log import logs_in, read_log
 from paceline.bench.workload.sections import Workload
 from paceline.bench.workload.split_plans import about_plans
 from paceline.errors import InputError
+from paceline.process.whole_files import write_whole
 
 _SUMMARY = "summary.json"
 _DEFAULT = "paceline-bench"
@@ -42,9 +42,7 @@ def new_folder(workload: Workload, given: str | None) -> Path:
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write the summary, whole or not at all."""
-    aside = folder / f".{_SUMMARY}.{os.getpid()}"
-    aside.write_text(json.dumps(summary, indent=2) + "\n")
-    aside.rename(folder / _SUMMARY)
+    write_whole(folder / _SUMMARY, f"{json.dumps(summary, indent=2)}\n".encode())
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

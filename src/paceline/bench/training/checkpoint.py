@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from paceline.bench.workload.sections import Workload
 from paceline.comm import Comm
 from paceline.errors import PacelineError
 from paceline.loader.agreement.objects import gather_objects
+from paceline.process.whole_files import open_whole
 
 _BLOCK = 1 << 24  # bytes that are written or read at a time
 
@@ -80,18 +80,13 @@ class Checkpoints:
 
     def _write_local(self, place: str) -> None:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(f"{place}.part", "wb", buffering=0) as file:
-                for block in self._blocks():
-                    left = memoryview(block)
-                    while left:
-                        left = left[file.write(left) :]
-                if self._settings.fsync:
-                    os.fsync(file.fileno())
-            os.rename(f"{place}.part", place)
-        except OSError:
-            Path(f"{place}.part").unlink(missing_ok=True)
-            raise
+        # under a name that says what it is: a rank that is killed leaves gigabytes there, and the next one reuses it
+        aside = Path(f"{place}.part")
+        with open_whole(Path(place), aside=aside, to_disk=self._settings.fsync, buffering=0) as file:
+            for block in self._blocks():
+                left = memoryview(block)
+                while left:
+                    left = left[file.write(left) :]
 
     def _blocks(self) -> Any:
         for begin in range(0, self.num_bytes, len(self._block)):

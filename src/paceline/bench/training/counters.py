@@ -6,7 +6,8 @@ import os
 import resource
 from dataclasses import dataclass
 from multiprocessing import active_children
-from pathlib import Path
+
+from paceline.process.procfs import bytes_read, read_stat, ticks_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +25,24 @@ class Counters:
 def read_counters() -> Counters | None:
     """Return the kernel's counters, or None if it does not give them. Workers that have ended are counted too."""
     try:
-        told = [_counters_of(pid) for pid in ("self", *(child.pid for child in active_children()))]
+        counts = [bytes_read(pid) for pid in (os.getpid(), *_workers())]
     except OSError:
         return None
-    return Counters(sum(each.asked for each in told), sum(each.from_device for each in told))
-
-
-def _counters_of(pid: str | int | None) -> Counters:
-    lines = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
-    return Counters(int(lines["rchar"]), int(lines["read_bytes"]))
+    return Counters(sum(asked for asked, _ in counts), sum(from_device for _, from_device in counts))
 
 
 def worker_seconds() -> float:
     """Return the processor time of this process's workers, those that have ended and those that live."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime + ended.ru_stime + sum(_seconds_of(child.pid) for child in active_children())
+    return ended.ru_utime + ended.ru_stime + sum(map(_seconds_of, _workers()))
 
 
-def _seconds_of(pid: int | None) -> float:
+def _workers() -> list[int]:
+    return [child.pid for child in active_children() if child.pid is not None]
+
+
+def _seconds_of(pid: int) -> float:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return ticks_to_seconds(read_stat(pid).processor_ticks)
     except OSError:  # it has ended in between
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -25,6 +25,7 @@ from paceline.bench.workload.value_parsers import Duration
 from paceline.bench.workload.workload import is_ragged
 from paceline.comm import Comm
 from paceline.loader import Loader
+from paceline.process.procfs import began_at
 
 BEGAN = "PACELINE_BENCH_BEGAN"  # when the job was launched, in seconds of the epoch
 
@@ -56,9 +57,7 @@ def _began() -> float:
     told = os.environ.get(BEGAN)
     if told:
         return float(told)
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    since_boot = float(Path("/proc/uptime").read_text().split()[0])
-    return time.time() - since_boot + ticks / os.sysconf("SC_CLK_TCK")
+    return began_at(os.getpid())
 
 
 class _Run:

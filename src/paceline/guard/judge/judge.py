@@ -14,7 +14,7 @@ from pathlib import Path
 
 from paceline.guard.judge.patience import Patience, coming_ranks
 from paceline.guard.observe.board_reader import differing_positions
-from paceline.guard.observe.kernel_view import activity, processor_seconds, starved_seconds
+from paceline.guard.observe.kernel_view import activity
 from paceline.guard.observe.watched_job import Rings, World
 from paceline.guard.shared_memory.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
 from paceline.guard.verdict.diagnose import find_certain, find_first_failure, find_mismatch_at, find_stuck
@@ -22,6 +22,7 @@ from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Position, Snapshot
 from paceline.guard.verdict.stuck_ranks import stuck_ranks
+from paceline.process.procfs import processor_seconds, starved_seconds
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting

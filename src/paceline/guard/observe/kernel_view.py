@@ -11,14 +11,12 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from paceline.launch.job_folder import is_alive, stat_fields
+from paceline.process.procfs import children_of, is_alive, read_stat, start_time
 
 _INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
 _INFO_EXIT = 1 << 3
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11  # Linux 6.15 and later tell a watcher the exit code
-_EXIT_CODE_FIELD = 49  # after the command, in /proc/PID/stat
 _END_SECONDS = 5.0
 
 
@@ -75,10 +73,10 @@ class Watched:
         return bool(ends.poll(0))
 
     def _learn_status(self) -> int | None:
-        with suppress(OSError, IndexError, ValueError):
-            fields = stat_fields(self.pid)
-            if fields[0] == "Z":
-                return int(fields[_EXIT_CODE_FIELD])
+        with suppress(OSError):
+            stat = read_stat(self.pid)
+            if stat.state == "Z":
+                return stat.status
         assert self._descriptor is not None
         asked = bytearray(_INFO.pack(_INFO_EXIT, *([0] * 13)))
         with suppress(OSError):
@@ -105,57 +103,18 @@ class Watched:
 
 def _began(pid: int) -> int:
     try:
-        return int(stat_fields(pid)[19])
-    except (OSError, IndexError):
+        return start_time(pid)
+    except OSError:
         return -1
 
 
 def activity(pid: int) -> Activity | None:
     """Return what a process does now, or None if it has gone."""
     try:
-        fields = stat_fields(pid)
+        stat = read_stat(pid)
     except OSError:
         return None
-    return Activity(
-        state=fields[0],
-        rss_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
-    )
-
-
-def processor_seconds(pid: int) -> float:
-    """Return how long the threads of a process have had a processor; finer than the clock ticks of /proc/PID/stat."""
-    return _of_threads(pid, 0)
-
-
-def starved_seconds(pid: int) -> float:
-    """Return how long the threads of a process have been ready to run while others had the processors."""
-    return _of_threads(pid, 1)
-
-
-def _of_threads(pid: int, column: int) -> float:
-    """Return the sum of a column of the scheduler's figures; 0 for a process that has gone."""
-    total = 0
-    with suppress(OSError):
-        for task in os.scandir(f"/proc/{pid}/task"):
-            with suppress(OSError, ValueError, IndexError):
-                total += int(Path(task.path, "schedstat").read_text().split()[column])
-    return total / 1e9
-
-
-def children_of(roots: Iterable[int]) -> list[int]:
-    """Return all processes that these have started, directly or not."""
-    parents: dict[int, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with suppress(OSError, IndexError, ValueError):
-                parents.setdefault(int(stat_fields(int(entry.name))[1]), []).append(int(entry.name))
-    found: list[int] = []
-    waiting = list(roots)
-    while waiting:
-        for child in parents.get(waiting.pop(), ()):
-            found.append(child)
-            waiting.append(child)
-    return found
+    return Activity(state=stat.state, rss_bytes=stat.memory_pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
@@ -175,21 +134,3 @@ def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
         if not living and all(process.has_ended() for process in also):
             return
         time.sleep(0.005)
-
-
-def out_of_memory_kills() -> int:
-    """Return how many processes the kernel has killed for memory since it started; 0 if it does not say."""
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            name, _, count = line.partition(" ")
-            if name == "oom_kill":
-                return int(count)
-    return 0
-
-
-def signal_name(number: int) -> str:
-    """Name a signal."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

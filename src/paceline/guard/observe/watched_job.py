@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from paceline.guard.observe.kernel_view import Watched, activity, out_of_memory_kills, signal_name
+from paceline.guard.observe.kernel_view import Watched, activity
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.shared_memory import layout
 from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.snapshot import End, EndKind, Membership, RankState, Snapshot
+from paceline.process.exit_codes import signal_name
+from paceline.process.procfs import out_of_memory_kills
 
 _MAX_MESSAGE = 200  # characters of an exception's message that are shown
 _LOST_MESSAGES = layout.LOST_CHANNELS | layout.LOST_MESSAGES | layout.LOST_REQUESTS | layout.LOST_COMMUNICATORS

@@ -35,7 +35,8 @@ from paceline.guard.shared_memory.record_fields import (
     SITE_PART,
     WORD,
 )
-from paceline.guard.shared_memory.ring import Ring, judge_lives, start_time
+from paceline.guard.shared_memory.ring import Ring, judge_lives
+from paceline.process.procfs import start_time
 
 _KnownCall = tuple[int, bytes, int, int]  # site, the unchanging part of its record, call and size on the board
 Receives = tuple[int, int, int, int, int]  # what an exchange receives: source, tag, element type, bytes, number

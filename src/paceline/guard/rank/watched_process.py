@@ -16,14 +16,14 @@ from typing import IO, Any
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.ring import start_time
+from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS
+from paceline.process.procfs import ancestors_of, start_time
 
 # by which the judge asks where a rank is: the first is answered between two instructions of Python, the second anywhere
 STACK_SIGNAL = signal.SIGRTMIN + 9
 STACK_IN_C_SIGNAL = signal.SIGRTMIN + 10
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # the variable that says where records go
 _MAX_GENERATIONS = 1000
-_LAUNCHERS = ("hydra_pmi_proxy", "prterun", "prted", "mpirun", "mpiexec", "srun", "slurmstepd", "orterun")
 
 
 class Session:
@@ -184,17 +184,10 @@ def _is_alive(ring: Path) -> bool:
 
 def launcher_name(environ: Mapping[str, str]) -> str:
     """Return what tells one job from another that runs at the same time: names from the launcher, or its pid."""
-    named = [environ[name] for name in ("PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID") if name in environ]
+    named = [environ[name] for name in LAUNCHER_JOB_VARIABLES if name in environ]
     if named:
         return " ".join(named)
-    pid = os.getpid()
-    while pid > 1:
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # a name may be cut in a character
-        except OSError:
-            break
-        name = text[text.index("(") + 1 : text.rindex(")")]
-        if name in _LAUNCHERS:
-            return f"{name} {pid}"
-        pid = int(text.rpartition(")")[2].split()[1])
+    for pid, stat in ancestors_of(os.getpid()):
+        if stat.name in LAUNCHER_PROGRAMS:
+            return f"{stat.name} {pid}"
     return f"alone {os.getpid()}"

@@ -14,22 +14,22 @@ from paceline.guard.judge.stragglers import Stragglers
 from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.watched_job import SharedMemory
 from paceline.guard.run.watched_run import LOOK_SECONDS, Options
-from paceline.guard.shared_memory.ring import start_time
 from paceline.guard.verdict.finding import Finding
-from paceline.launch.segments import remove_left_segments, segments_now
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.process.procfs import is_there, start_time
 
 _JOIN_SECONDS = 3.0  # how long to wait for the first rank, once the one that started us has gone
 
 
 def watch_ranks(folder: Path, starter: int, options: Options) -> tuple[Finding, Path | None] | None:
     """Judge until the ranks have gone, or a finding is certain; then kill them. Remove the folder in the end."""
-    segments = segments_now()
+    mpi_files = mpi_files_now()
     with _rings(folder) as rings:
         finding = _watch(rings, folder, starter, options)
         if finding is None:
             return None
         end_all([], also=[process for world in rings.worlds() for process in world.processes()])
-        remove_left_segments(segments)
+        remove_mpi_leftovers(mpi_files)
         return finding, options.keep(folder, rings.worlds(), finding)
 
 
@@ -60,7 +60,7 @@ def _watch(rings: SharedMemory, folder: Path, starter: int, options: Options) ->
             options.on_notice(notice)
         if worlds and all(world.has_ended() for world in worlds):
             return judge.look_back(failed=True)
-        if not worlds and not Path(f"/proc/{starter}").exists():
+        if not worlds and not is_there(starter):
             lonely_since = lonely_since or time.monotonic()
             if time.monotonic() - lonely_since > _JOIN_SECONDS:
                 return None

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from paceline.guard.shared_memory.ring import start_time
+from paceline.process.procfs import start_time
+from paceline.process.whole_files import write_whole
 
 PREFIX = "paceline-run-"
 MEMORY = Path("/dev/shm")
@@ -43,9 +44,7 @@ def describe_run(folder: Path, command: Sequence[str], out: Path | None) -> None
         "out": str(out.absolute()) if out is not None else None, "began": time.time(),
     }  # fmt: skip
     (folder / _OUTCOME).touch(mode=0o600)
-    half = folder / f"{_ABOUT}.half"
-    half.write_text(json.dumps(about))
-    half.rename(folder / _ABOUT)
+    write_whole(folder / _ABOUT, json.dumps(about).encode())
 
 
 def write_outcome(folder: Path, outcome: dict[str, Any]) -> None:

@@ -25,15 +25,15 @@ from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.watched_job import SharedMemory, World
 from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.run_registry import MEMORY, PREFIX
-from paceline.guard.shared_memory.ring import judge_lives, start_time
+from paceline.guard.shared_memory.ring import judge_lives
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.launch.local_ranks import SAVE_SECONDS
-from paceline.launch.segments import remove_left_segments, segments_now
-from paceline.launch.sessions import remove_left_sessions, sessions_now
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.terminal import is_foreground
+from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
+from paceline.process.procfs import start_time
 
-FINDING_CODE = 90
 LOOK_SECONDS = 0.02
 _BOOT = Path(__file__).parents[1] / "boot"
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
@@ -70,7 +70,7 @@ class Result:
 def run_watched(command: Sequence[str], options: Options) -> Result:
     """Run a command to its end, or to a finding."""
     remove_stale_folders()
-    segments, sessions = segments_now(), sessions_now()
+    mpi_files = mpi_files_now()
     with run_folder() as folder, _Signals() as signals:
         options.on_begin(folder)
         _prctl(_PR_SET_CHILD_SUBREAPER)
@@ -98,8 +98,7 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
         finally:
             _end(process, rings)
             rings.close()
-            remove_left_segments(segments)
-            remove_left_sessions(sessions)
+            remove_mpi_leftovers(mpi_files)
 
 
 def _watch(
@@ -241,8 +240,8 @@ def remove_stale_folders() -> None:
 def exit_code(status: int, signals: _Signals | None) -> int:
     """Return the code of a command as a shell gives it; that of the signal to us if we have ended it."""
     if signals is not None and signals.received is not None:
-        return 128 + signals.received
-    return 128 - status if status < 0 else status
+        return signal_code(signals.received)
+    return shell_code(status)
 
 
 def _failures(worlds: Sequence[World]) -> tuple[tuple[int, End], ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.shared_memory import layout
+from paceline.process.procfs import start_time
 
 
 class Ring:
@@ -43,12 +44,6 @@ class Ring:
     def lose(self, bit: int) -> None:
         """Note that something did not fit, so that nobody concludes from its absence."""
         self.words[layout.LOST] |= bit
-
-
-def start_time(pid: int) -> int:
-    """Return when a process began, in clock ticks since the machine did; with the pid it names the process."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 def judge_lives(folder: Path) -> bool:

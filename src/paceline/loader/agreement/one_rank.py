@@ -14,6 +14,7 @@ from paceline.comm import Comm
 from paceline.errors import PacelineError, whole_number
 from paceline.loader.agreement.objects import gather_objects
 from paceline.loader.agreement.problem import Problem
+from paceline.process.whole_files import open_whole
 
 T = TypeVar("T")
 
@@ -82,17 +83,5 @@ def save_whole(comm: Comm, state: Any, path: str | os.PathLike[str], *, rank: in
 
 
 def _save(state: Any, path: Path) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name too
-    finally:
-        os.close(folder)
+    with open_whole(path, to_disk=True) as file:
+        torch.save(state, file)

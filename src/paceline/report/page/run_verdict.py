@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from paceline.errors import name_ranks
 from paceline.guard.verdict.finding import Finding, GroupState, RankGroup
+from paceline.process.exit_codes import signal_name, signal_of
 from paceline.report.evidence.call_table import Calls
 from paceline.report.evidence.run_files import RunFiles
 from paceline.report.page.page_values import Group, SourceLine, Verdict
@@ -41,10 +41,8 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
 
 def _signal(code: Any) -> str:
     """Say which signal an exit code stands for, if it does."""
-    try:
-        return f", by {signal.Signals(code - 128).name}" if isinstance(code, int) and code > 128 else ""
-    except ValueError:
-        return ""
+    number = signal_of(code) if isinstance(code, int) else None
+    return f", by {signal_name(number)}" if number is not None else ""
 
 
 def _finding(run: RunFiles, finding: Finding, calls: Calls | None) -> Verdict:

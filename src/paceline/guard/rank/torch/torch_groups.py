@@ -9,6 +9,7 @@ from typing import Any
 from paceline.guard.rank.torch.torch_module import TorchWatch
 from paceline.guard.rank.watched_process import SESSION, identity_of
 from paceline.guard.shared_memory.operations import BY_NAME
+from paceline.process.launchers import TORCH_JOB_VARIABLES, TORCHRUN
 
 
 def watched_init(watch: TorchWatch, function: Any) -> Any:
@@ -55,8 +56,8 @@ def _place(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int, str]
     method = named.get("init_method", args[1] if len(args) > 1 else None)
     try:
         if method is None or method.startswith("env://") or rank >= 0:
-            rank = rank if rank >= 0 else int(os.environ["RANK"])
-            world_size = world_size if world_size > 0 else int(os.environ["WORLD_SIZE"])
+            rank = rank if rank >= 0 else int(os.environ[TORCHRUN.rank])
+            world_size = world_size if world_size > 0 else int(os.environ[TORCHRUN.world_size])
             return rank, world_size, _job(args, named)
     except (KeyError, ValueError, AttributeError, TypeError):
         return None
@@ -69,11 +70,10 @@ def _job(args: tuple[Any, ...], named: dict[str, Any]) -> str:
     store = named.get("store", args[5] if len(args) > 5 else None)
     if store is not None:
         return f"store {getattr(store, 'host', '')}:{getattr(store, 'port', getattr(store, 'path', ''))}"
-    names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
-    again = [os.environ.get(name, "") for name in names]
+    address, port, *again = (os.environ.get(name, "") for name in TORCH_JOB_VARIABLES)
     if method is not None and not method.startswith("env://"):
         return " ".join([method.partition("?")[0], *again])
-    return " ".join([os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", ""), *again])
+    return " ".join([address, port, *again])
 
 
 def watched_destroy(watch: TorchWatch, function: Any) -> Any:

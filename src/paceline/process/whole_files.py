@@ -1,0 +1,53 @@
+"""Writes files that are either whole or not there: aside first, then renamed. A reader never sees a part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def open_whole(
+    path: Path, *, aside: Path | None = None, to_disk: bool = False, buffering: int = -1
+) -> Iterator[IO[Any]]:
+    """Open a file for writing bytes that takes its place when the block ends; if it raises, what was there stays.
+
+    Args:
+        path: Where the file goes. Its folder must be there.
+        aside: What it is called until then, in the same folder. By default a hidden name of this process, so that
+            several may write the same file and the last one wins.
+        to_disk: Whether it must have reached the disk before it takes its place, and the new name with it. Without it
+            the file is whole for readers, but not after a power cut.
+        buffering: As `open` has it.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}") if aside is None else aside
+    try:
+        with open(aside, "wb", buffering=buffering) as file:
+            yield file
+            if to_disk:
+                file.flush()
+                os.fsync(file.fileno())
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    if to_disk:
+        _sync_folder(path.parent)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is either whole or not there."""
+    with open_whole(path) as file:
+        file.write(content)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
