@@ -11,14 +11,15 @@ import numpy as np
 from paceline.errors import name_ranks
 from paceline.report.evidence.call_table import Calls
 from paceline.report.evidence.run_files import RunFiles
-from paceline.report.page.page_values import Group, SourceLine, Verdict
+from paceline.report.page.page_values import PageVerdict, RankCard
+from paceline.report.page.rank_cards import lines_around, position_text, sentence
 from paceline.report.text.finding_text import CAUSES
 
 _AROUND = 4
 _NOTHING_FOUND = "The guard found nothing out of line: no call that did not fit, nobody who could never move."
 
 
-def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
+def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
     """Return what became of a run."""
     if run.finding is not None:
         return _finding(run, run.finding, calls)
@@ -27,13 +28,13 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
     if outcome == "ok":
         num = run.world_size
         said = f"All {num:,} ranks stayed in line and ended well." if num > 1 else "The job ended well."
-        return Verdict(tone="good", label="ended well", summary=said)
+        return PageVerdict(tone="good", label="ended well", summary=said)
     if outcome == "failed":
         code = (run.diagnosis or {}).get("exit_code")
         said = f"The job ended with exit code {code}{_signal(code)}."
-        return Verdict(tone="warn", label="failed", summary=said, groups=ends, notes=(_NOTHING_FOUND,))
+        return PageVerdict(tone="warn", label="failed", summary=said, groups=ends, notes=(_NOTHING_FOUND,))
     said = "How the run ended is not on disk."
-    return Verdict(tone="plain", label="not known", summary=said, groups=ends)
+    return PageVerdict(tone="plain", label="not known", summary=said, groups=ends)
 
 
 def _signal(code: Any) -> str:
@@ -44,25 +45,24 @@ def _signal(code: Any) -> str:
         return ""
 
 
-def _finding(run: RunFiles, finding: Mapping[str, Any], calls: Calls | None) -> Verdict:
+def _finding(run: RunFiles, finding: Mapping[str, Any], calls: Calls | None) -> PageVerdict:
     out_of_line = {rank for rank in _list(finding, "ranks") if isinstance(rank, int)}
     divergence = finding.get("divergence") if isinstance(finding.get("divergence"), dict) else {}
     assert isinstance(divergence, dict)
-    place = ""
-    if divergence:
-        place = f"call {divergence.get('sequence')} on {divergence.get('communicator', 'its communicator')}"
     cause = str(finding.get("cause") or "")
     latency = finding.get("latency_ms")
     notes = []
     if isinstance(latency, int | float) and latency > 0:
         notes.append(f"Certain {latency:g} ms after the event that made it so.")
-    return Verdict(
+    return PageVerdict(
         tone="bad",
         label=str(finding.get("kind") or "finding"),
         summary=sentence(str(finding.get("summary") or "A rank fell out of line.")),
         groups=tuple(_group(run, told, calls, out_of_line, {}) for told in _dicts(finding, "groups")),
-        divergence=tuple(_group(run, told, calls, out_of_line, divergence) for told in _dicts(divergence, "groups")),
-        divergence_place=place,
+        first_difference=tuple(
+            _group(run, told, calls, out_of_line, divergence) for told in _dicts(divergence, "groups")
+        ),
+        first_difference_position=position_text(divergence.get("sequence"), divergence.get("communicator")),
         cause=cause,
         cause_text=CAUSES.get(cause, ""),
         advice=sentence(str(finding.get("advice") or "")),
@@ -70,14 +70,9 @@ def _finding(run: RunFiles, finding: Mapping[str, Any], calls: Calls | None) -> 
     )
 
 
-def sentence(text: str) -> str:
-    """Begin with a capital, unless it begins with a name."""
-    return f"{text[:1].upper()}{text[1:]}" if text.partition(" ")[0].islower() else text
-
-
 def _group(
     run: RunFiles, told: Mapping[str, Any], calls: Calls | None, out_of_line: set[int], divergence: Mapping[str, Any]
-) -> Group:
+) -> RankCard:
     ranks = [rank for rank in _list(told, "ranks") if isinstance(rank, int)]
     sequence = told.get("sequence", divergence.get("sequence"))
     communicator = told.get("communicator", divergence.get("communicator"))
@@ -85,12 +80,12 @@ def _group(
     site = str(told.get("site") or "")
     is_place = isinstance(sequence, int) and communicator
     focus = _focus(calls, ranks, communicator, sequence)
-    return Group(
+    return RankCard(
         ranks=name_ranks(ranks) if ranks else "no rank",
         state=_shown_state(state, calls, focus),
         is_out_of_line=bool(ranks) and out_of_line.issuperset(ranks),
         call=str(told.get("call") or ""),
-        place=f"call {sequence} on {communicator}" if is_place and not divergence else "",
+        position=position_text(sequence, communicator) if is_place and not divergence else "",
         site=site,
         detail=str(told.get("detail") or ""),
         source=lines_around(run.sources, site, around=_AROUND),
@@ -129,21 +124,7 @@ def _focus(calls: Calls | None, ranks: list[int], communicator: Any, sequence: A
     return rank, int(calls.number[found])
 
 
-def lines_around(sources: Mapping[str, Mapping[str, str]], site: str, *, around: int) -> tuple[SourceLine, ...]:
-    """Return the lines around a site that were kept, as far as there are any."""
-    path, _, line = site.rpartition(":")
-    known = sources.get(path)
-    if known is None or not line.isdigit():
-        return ()
-    numbers = range(max(1, int(line) - around), int(line) + around + 1)
-    return tuple(
-        SourceLine(number=number, text=str(known[str(number)]), is_site=number == int(line))
-        for number in numbers
-        if str(number) in known
-    )
-
-
-def _ends(run: RunFiles) -> tuple[Group, ...]:
+def _ends(run: RunFiles) -> tuple[RankCard, ...]:
     """Group ranks that ended badly, by how."""
     groups: dict[tuple[str, str, str], list[int]] = {}
     for rank, end in run.ends.items():
@@ -151,7 +132,7 @@ def _ends(run: RunFiles) -> tuple[Group, ...]:
             key = (str(end.get("kind") or "ended"), str(end.get("site") or ""), str(end.get("detail") or ""))
             groups.setdefault(key, []).append(rank)
     return tuple(
-        Group(
+        RankCard(
             ranks=name_ranks(ranks), state=kind, site=site, detail=detail,
             source=lines_around(run.sources, site, around=_AROUND),
         )
