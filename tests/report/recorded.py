@@ -10,6 +10,7 @@ from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
 
 WORLD = "feedbeef0000.0"
@@ -26,10 +27,10 @@ class Job:
         ]
         self.worlds: list[Communicator] = []
         for rank, recorder in enumerate(self.recorders):
-            recorder.ring.words[13] = rank + 1  # its number among the ranks of MPI
-            made = recorder.communicator("mpi-world", "WORLD", range(num_ranks), rank)
-            assert made is not None
-            self.worlds.append(made)
+            recorder.ring.words[layout.MPI_RANK] = rank + 1  # its number among the ranks of MPI
+            world = recorder.communicator("mpi-world", "WORLD", range(num_ranks), rank)
+            assert world is not None
+            self.worlds.append(world)
 
     def enter(self, rank: int, operation: str, **arguments: Any) -> int:
         return self.recorders[rank].begin_collective(self.worlds[rank], BY_NAME[operation].code, depth=1, **arguments)
@@ -67,9 +68,9 @@ class Job:
 
 def finding(**values: Any) -> dict[str, Any]:
     """Return a finding as JSON has it."""
-    told = {
+    usual = {
         "kind": "mismatch", "field": "operation", "ranks": [1], "summary": "rank 1 fell out of line",
         "cause": "call-order", "advice": "put the calls in one order", "latency_ms": 3.0, "groups": [],
         "divergence": None,
     }  # fmt: skip
-    return {**told, **values}
+    return {**usual, **values}

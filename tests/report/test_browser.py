@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -181,10 +182,12 @@ def test_the_timeline_zooms_and_moves_by_buttons_wheel_and_drag(opened: Open, pa
         page.mouse.move(box["x"] + 500, box["y"] + 60, steps=4)
         page.mouse.up()
         assert tab.view()[0] > wheeled[0]
-        assert tab.state("selected") == ""  # a drag is no click
+        assert tab.state("selected") == ""  # a drag is not a click
 
 
-def test_pointing_at_a_call_tells_its_facts_and_a_click_keeps_them(opened: Open, pages: Callable[[str], Path]) -> None:
+def test_pointing_at_a_call_shows_its_details_and_a_click_keeps_them(
+    opened: Open, pages: Callable[[str], Path]
+) -> None:
     with opened(pages("hang")) as tab:
         page = tab.page
         page.click("#by-call")
@@ -192,14 +195,14 @@ def test_pointing_at_a_call_tells_its_facts_and_a_click_keeps_them(opened: Open,
         assert box is not None
         page.mouse.move(box["x"] + 300, box["y"] + 50)
         page.wait_for_selector("#tip:not([hidden])")
-        assert "rank 0, call" in page.inner_text("#tip")
+        assert re.match(r"rank 0: Barrier, call \d+ on WORLD\n", page.inner_text("#tip"))
         assert "recorded.py" in page.inner_text("#tip")
         page.mouse.click(box["x"] + 300, box["y"] + 50)
         assert tab.state("selected").startswith("0-")
-        assert "WORLD" in page.inner_text("#call-facts")
+        assert "WORLD" in page.inner_text("#call-details")
 
 
-def test_a_tap_on_a_phone_tells_the_facts_of_a_call(opened: Open, pages: Callable[[str], Path]) -> None:
+def test_a_tap_on_a_phone_shows_the_details_of_a_call(opened: Open, pages: Callable[[str], Path]) -> None:
     with opened(pages("hang"), viewport=PHONE, has_touch=True, is_mobile=True) as tab:
         tab.page.locator("#by-call").tap()
         box = tab.page.locator("#calls").bounding_box()
@@ -213,13 +216,13 @@ def test_keys_go_from_call_to_call_and_rank_to_rank(opened: Open, pages: Callabl
         page = tab.page
         page.focus("#lanes")
         page.keyboard.press("ArrowRight")
-        assert tab.state("selected") == "3-0"  # the rank of the finding first
+        assert tab.state("selected") == "3-1"  # the rank of the finding first
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowUp")
-        assert tab.state("selected") == "2-1"
+        assert tab.state("selected") == "2-2"
         page.keyboard.press("End")
-        assert tab.state("selected") == "2-30"
-        assert "still inside at the end" in page.inner_text("#call-facts")
+        assert tab.state("selected") == "2-31"
+        assert "still inside at the end" in page.inner_text("#call-details")
         before = tab.view()
         page.keyboard.press("+")
         assert tab.view()[1] - tab.view()[0] < before[1] - before[0]
@@ -236,16 +239,16 @@ def test_everything_can_be_reached_by_the_tab_key(opened: Open, pages: Callable[
         assert {"theme", "by-call", "zoom-in", "fit", "lanes", "show", "skip"} <= reached
 
 
-def test_the_verdict_leads_to_the_place_on_the_timeline(opened: Open, pages: Callable[[str], Path]) -> None:
+def test_the_verdict_leads_to_the_call_on_the_timeline(opened: Open, pages: Callable[[str], Path]) -> None:
     with opened(pages("hang")) as tab:
         links = tab.page.locator("#verdict a.show")
         links.nth(1).click()
-        assert (tab.state("selected"), tab.state("mode")) == ("3-30", "time")
+        assert (tab.state("selected"), tab.state("mode")) == ("3-31", "time")
         assert tab.page.locator("#timeline").evaluate("(e) => e.getBoundingClientRect().top") < 300
-        links.nth(2).click()  # where they parted: call by call
-        assert (tab.state("selected"), tab.state("mode")) == ("0-30", "call")
+        links.nth(2).click()  # the first difference, call by call
+        assert (tab.state("selected"), tab.state("mode")) == ("0-31", "call")
         first, last = tab.view()
-        assert first < 30 < last < first + 12
+        assert first < 31 < last < first + 12
 
 
 def test_a_link_to_a_call_opens_at_that_call(opened: Open, pages: Callable[[str], Path], tmp_path: Path) -> None:
@@ -255,7 +258,7 @@ def test_a_link_to_a_call_opens_at_that_call(opened: Open, pages: Callable[[str]
         assert tab.state("selected") == "2-17"
 
 
-def test_the_theme_is_chosen_and_kept(opened: Open, pages: Callable[[str], Path]) -> None:
+def test_the_theme_can_be_chosen(opened: Open, pages: Callable[[str], Path]) -> None:
     with opened(pages("hang"), color_scheme="light") as tab:
         ground = "getComputedStyle(document.body).backgroundColor"
         light = tab.page.evaluate(ground)
@@ -279,14 +282,14 @@ def test_a_block_of_many_ranks_opens(opened: Open, pages: Callable[[str], Path])
         tab.view()
         assert page.evaluate("document.getElementById('lanes').scrollHeight") > before
         page.locator("#verdict a.show").first.click()
-        assert tab.state("selected") == "0-899"
+        assert tab.state("selected") == "0-900"
 
 
 def test_what_strangers_wrote_does_nothing(opened: Open, pages: Callable[[str], Path]) -> None:
     with opened(pages("hostile")) as tab:
         tab.page.focus("#lanes")
         tab.page.keyboard.press("ArrowRight")
-        assert SHOWN in tab.page.inner_text("#call-facts")
+        assert SHOWN in tab.page.inner_text("#call-details")
         assert SHOWN in tab.page.inner_text("#verdict-title")
         assert tab.page.locator("img").count() == 0
 

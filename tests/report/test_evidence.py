@@ -122,7 +122,7 @@ def test_more_calls_than_a_record_holds_leave_the_last_ones(tmp_path: Path) -> N
     assert "a record keeps the last 4,096 calls" in page_of_run(run).missing[0]
 
 
-def test_steps_are_told_by_the_place_of_most_calls_if_no_loader_noted_them(tmp_path: Path) -> None:
+def test_steps_are_seen_at_the_site_of_most_calls_if_no_loader_noted_them(tmp_path: Path) -> None:
     job = Job(tmp_path, 2)
     for _ in range(5):
         job.together("Barrier")
@@ -226,10 +226,10 @@ def test_any_single_bad_byte_still_gives_a_page(tmp_path: Path) -> None:
     folder = three_barriers(tmp_path)
     path = folder / f"ring.{WORLD}.2"
     whole = path.read_bytes()
-    places = [*range(0, 160, 5), *range(layout.RECORDS_AT, layout.RECORDS_AT + 384, 7), layout.TEXT_AT + 9]
-    for place in places:
+    offsets = [*range(0, 160, 5), *range(layout.RECORDS_AT, layout.RECORDS_AT + 384, 7), layout.TEXT_AT + 9]
+    for offset in offsets:
         raw = bytearray(whole)
-        raw[place] ^= 0xFF
+        raw[offset] ^= 0xFF
         path.write_bytes(raw)
         assert page_of_run(read_run(folder)).verdict is not None
 
@@ -269,11 +269,11 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         find_run(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         find_run(tmp_path / "file")
 
 
-def test_a_place_of_another_name_on_each_rank_is_one_place(tmp_path: Path) -> None:
+def test_a_site_that_ranks_number_differently_is_one_site(tmp_path: Path) -> None:
     job = Job(tmp_path, 2)
     job.together("Barrier")
     calls, _ = read(job.finish())

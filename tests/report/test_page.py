@@ -12,10 +12,10 @@ import pytest
 from tests.report.recorded import Job, finding
 
 from paceline.report.evidence.run_files import read_run
-from paceline.report.page.page_values import Group, Page, Verdict
-from paceline.report.page.printable import printable
+from paceline.report.page.page_values import Page, PageVerdict, RankCard
 from paceline.report.page.render import embedded_json, render_page
 from paceline.report.page.run_page import page_of_run
+from paceline.report.safe_text import page_safe, terminal_safe
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \x1b[31m\x00\u202e\u2028 &amp; {{ 7*7 }} \udcff '\""
 SHOWN = "</script><img src=x onerror=alert(1)><!-- ␛[31m␀\\u202e\\u2028 &amp; {{ 7*7 }} \\udcff '\""
@@ -57,17 +57,17 @@ def hostile_run(folder: Path) -> Path:
     recorder = job.recorders[0]
     recorder.ring.write_text({"site": 1, "frames": [[f"{HOSTILE}.py", 3, HOSTILE]]})
     job.together("Barrier")
-    for told in job.recorders:
-        told.ring.write_text({"site": 1, "frames": [[f"{HOSTILE}.py", 3, HOSTILE]]})
-        told.ring.write_text({"comm": 0, "id": "mpi-world", "name": HOSTILE, "size": 2, "first": 0})
+    for other in job.recorders:
+        other.ring.write_text({"site": 1, "frames": [[f"{HOSTILE}.py", 3, HOSTILE]]})
+        other.ring.write_text({"comm": 0, "id": "mpi-world", "name": HOSTILE, "size": 2, "first": 0})
     group = {"ranks": [1], "state": "raised", "call": HOSTILE, "site": site, "detail": f"RuntimeError: {HOSTILE}"}
-    told_finding = finding(
+    hostile_finding = finding(
         summary=HOSTILE, advice=HOSTILE, groups=[group],
         divergence={"sequence": 1, "communicator": HOSTILE, "groups": [group]},
     )  # fmt: skip
     ends = [{"rank": 1, "kind": HOSTILE, "detail": HOSTILE, "site": site, "at_ns": 5}]
     lines = {f"{HOSTILE}.py": {str(number): HOSTILE for number in range(1, 6)}}
-    job.finish(told_finding, ends=ends, lines=lines)
+    job.finish(hostile_finding, ends=ends, lines=lines)
     about = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**about, "command": [HOSTILE], "ended": HOSTILE}))
     return folder
@@ -106,17 +106,27 @@ def test_what_strangers_wrote_is_text(tmp_path: Path) -> None:
 def test_embedded_values_cannot_end_their_element(text: str) -> None:
     found = embedded_json({"a": text, text: ["x", text]})
     assert not set("<>&\u2028\u2029") & set(found)
-    assert json.loads(found)["a"] == printable(text)
+    assert json.loads(found)["a"] == page_safe(text)
 
 
 def test_usual_text_is_left_as_it_is() -> None:
     for text in ("train.py:3", "Ünïcode ファイル.py", "a\tb\nc", "\U0001f680"):
-        assert printable(text) == text
+        assert page_safe(text) == text
+
+
+def test_a_terminal_gets_one_line_without_codes() -> None:
+    shown = terminal_safe(HOSTILE)
+    assert shown.isprintable()
+    assert "\\x1b[31m\\x00\\u202e\\u2028" in shown
+    assert terminal_safe("a\tb\nc") == "a\\tb\\nc"
+    assert terminal_safe("Ünïcode ファイル.py") == "Ünïcode ファイル.py"
 
 
 def test_a_page_may_have_a_verdict_alone() -> None:
-    group = Group(ranks="rank 3", state="blocked", call="recv", site="a.py:1")
-    verdict = Verdict(tone="bad", label="stuck", summary="Rank 3 hangs.", groups=(group,), notes=("It may be slow.",))
+    card = RankCard(ranks="rank 3", state="blocked", call="recv", site="a.py:1")
+    verdict = PageVerdict(
+        tone="bad", label="stuck", summary="Rank 3 hangs.", groups=(card,), notes=("It may be slow.",)
+    )
     page = render_page(Page(title="doctor", verdict=verdict))
     found = Elements(page)
     texts = " ".join(found.texts)
@@ -177,7 +187,7 @@ def test_the_verdict_points_to_calls_that_the_timeline_has(tmp_path: Path) -> No
     page = page_of_run(read_run(job.finish(finding(groups=groups, divergence=divergence))))
     assert page.verdict is not None
     assert page.timeline is not None
-    assert [group.focus for group in page.verdict.groups] == [(0, 1), (1, 1)]
+    assert [group.focus for group in page.verdict.groups] == [(0, 2), (1, 2)]
     assert [group.is_out_of_line for group in page.verdict.groups] == [False, True]
-    assert page.timeline["divergence"]["number"] == 1
-    assert page.timeline["arrows"] == [[0, 1, 1], [2, 1, 1]]
+    assert page.timeline["divergence"]["number"] == 2
+    assert page.timeline["arrows"] == [[0, 2, 1], [2, 2, 1]]

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the run until it ends; say how."""
     from paceline.errors import InputError
     from paceline.guard.run.run_registry import find_runs
-    from paceline.report.text.tables import visible
+    from paceline.report.safe_text import terminal_safe
 
     if not options.every > 0:
         raise InputError(f"--every must be more than 0, not {options.every}")
@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
     if not found:
         raise InputError("no run is going on here: start one with paceline run")
     if len(found) > 1:
-        listed = "\n".join(f"  {each.folder}   {visible(' '.join(each.command))}   in {each.cwd}" for each in found)
+        listed = "\n".join(
+            f"  {each.folder}   {terminal_safe(' '.join(each.command))}   in {each.cwd}" for each in found
+        )
         raise InputError(f"{len(found)} runs are going on; name one by its folder:\n{listed}")
     return _follow(found[0], options.every)
 
@@ -57,13 +59,13 @@ def _follow(run: Run, every: float) -> int:
     from paceline.guard.observe.watched_job import SharedMemory
     from paceline.guard.run.run_registry import is_going, open_outcome, read_outcome
     from paceline.guard.run.watched_run import LOOK_SECONDS
-    from paceline.report.text.tables import visible
+    from paceline.report.safe_text import terminal_safe
 
     try:
         outcome = open_outcome(run)
     except OSError as error:
         raise InputError(f"{run.folder} cannot be read: {error.strerror}") from None
-    _say(f"paceline: watching {visible(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
+    _say(f"paceline: watching {terminal_safe(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
     rings = SharedMemory(run.folder)
     live = Live(every, began=time.monotonic() - (time.time() - run.began))
     try:
@@ -104,7 +106,7 @@ def _tell_of_ended(place: Path) -> int:
 
 
 def _tell(outcome: dict[str, Any] | None) -> int:
-    from paceline.report.text.tables import visible
+    from paceline.report.safe_text import terminal_safe
 
     if outcome is None:
         _say("paceline: the run has ended without a word: its paceline was killed")
@@ -113,9 +115,9 @@ def _tell(outcome: dict[str, Any] | None) -> int:
     how = "has ended" if code is None else f"has ended with code {code}"
     _say(f"paceline: the run {how}" + (":" if text else "; nothing was found"))
     for line in str(text or "").splitlines():
-        _say(f"  {visible(line)}")
+        _say(f"  {terminal_safe(line)}")
     if outcome["records"]:
-        _say(f"  records: {visible(str(outcome['records']))}")
+        _say(f"  records: {terminal_safe(str(outcome['records']))}")
     return FINDING_CODE if text else 0
 
 

@@ -17,15 +17,15 @@ from typing import Any, TextIO
 import numpy as np
 
 from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, shown_name
-from paceline.report.evidence.call_table import NOBODY, Calls, Ints
+from paceline.report.evidence.call_table import NO_CALL, NO_COMMUNICATOR, NO_RANK, Calls, Ints
+from paceline.report.evidence.drawn_calls import kind_of, rows_of
+from paceline.report.evidence.evidence import Evidence, gather_evidence
 from paceline.report.evidence.ring_file import RECORD
 from paceline.report.evidence.run_files import RunFiles
 from paceline.report.evidence.waiting import Waits
-from paceline.report.page.printable import printable
-from paceline.report.page.run_page import Evidence, gather_evidence
-from paceline.report.page.timeline import kind_of, rows_of
+from paceline.report.safe_text import page_safe
 
-_JOB = 1 << 20  # the process that holds what is of no rank
+_JOB = 1 << 20  # the process that holds what belongs to no rank
 _FLOW_NS = 1
 _SLICE, _BEGIN, _END = range(3)
 _COLUMNS = RECORD.names or ()
@@ -94,14 +94,14 @@ def _slice(calls: Calls, waits: Waits, rows: Ints, index: int) -> dict[str, Any]
     record = dict(zip(_COLUMNS, calls.records[index].item(), strict=True))
     code, communicator, whom = record["operation"], calls.communicator.item(index), waits.for_rank.item(index)
     arguments: dict[str, Any] = {
-        "site": printable(calls.sites[calls.site.item(index)]),
-        "call": record["number"] - 1,
+        "site": page_safe(calls.sites[calls.site.item(index)]),
+        "call": record["number"],
         "waited_us": waits.waited.item(index) / 1e3,
     }
-    if communicator != NOBODY:
-        arguments["communicator"] = printable(calls.communicators[communicator].name)
-        arguments["position"] = record["sequence"]
-    if whom != NOBODY:
+    if communicator != NO_COMMUNICATOR:
+        arguments["communicator"] = page_safe(calls.communicators[communicator].name)
+        arguments["sequence"] = record["sequence"]
+    if whom != NO_RANK:
         arguments["waited_for_rank"] = whom
     for name, known in (("dtype", DTYPES), ("reduction", REDUCTIONS)):
         if record[name]:
@@ -130,8 +130,8 @@ class _Flows:
 def _flows(calls: Calls, waits: Waits) -> _Flows:
     """Return arrows from the call that completed a collective to each of those that waited, and along each message."""
     last = waits.last_of_match
-    waited = np.flatnonzero((last != NOBODY) & (last != np.arange(len(last))) & ~calls.is_open & (waits.waited > 0))
-    received = np.flatnonzero(waits.sent_by != NOBODY)
+    waited = np.flatnonzero((last != NO_CALL) & (last != np.arange(len(last))) & ~calls.is_open & (waits.waited > 0))
+    received = np.flatnonzero(waits.sent_by != NO_CALL)
     source, target = np.concatenate([last[waited], waits.sent_by[received]]), np.concatenate([waited, received])
     begin = calls.entered[source]
     end = np.maximum(np.maximum(begin, calls.entered[target]), np.minimum(calls.left[target], begin + _FLOW_NS))
@@ -169,9 +169,9 @@ def _instants(run: RunFiles, evidence: Evidence) -> Iterator[dict[str, Any]]:
     calls = evidence.calls
     for rank, end in run.ends.items():
         if isinstance(end.get("at_ns"), int) and rank in calls.ranks:
-            text = printable(f"{end.get('kind')}: {end.get('detail')}")
+            text = page_safe(f"{end.get('kind')}: {end.get('detail')}")
             at = max(0, end["at_ns"] - calls.begin_ns) / 1e3
             yield {"ph": "i", "s": "p", "name": text, "cat": "end", "pid": rank, "tid": 0, "ts": at}
     if run.finding is not None:
-        text = printable(run.finding.summary)
+        text = page_safe(run.finding.summary)
         yield {"ph": "i", "s": "g", "name": text, "cat": "finding", "pid": _JOB, "tid": 0, "ts": calls.end / 1e3}

@@ -1,1 +1,1 @@
-"""What a run has left on disk, read with forgiveness and put together: calls, waits, steps, work."""
+"""What a run has left on disk, put together: calls, waits, steps, work. Broken files are skipped, and listed."""

@@ -1,4 +1,4 @@
-"""All calls of all ranks in one table of columns, with places and communicators numbered the same on every rank."""
+"""All calls of all ranks in one table of columns, with sites and communicators numbered the same on every rank."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from paceline.report.evidence.ring_file import RECORD, RankRecord
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-NOBODY = -1  # where a rank or a call would be named
+NO_RANK = -1  # in a column of ranks
+NO_CALL = -1  # in a column of indices of calls
+NO_COMMUNICATOR = -1  # in a column of communicators: its name is not known
 _FAMILIES = list(Family)
 
 
 def by_code(number_of: Callable[[Operation], int]) -> Ints:
-    """Return a number for each operation, at the place of its code."""
+    """Return a number for each operation, at the index of its code."""
     numbers = np.zeros(max(BY_CODE) + 1, np.int64)
     for code, operation in BY_CODE.items():
         numbers[code] = number_of(operation)
@@ -33,7 +35,7 @@ _FAMILY_OF_CODE = by_code(lambda operation: _FAMILIES.index(operation.family))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Communicator:
+class RecordedCommunicator:
     """A communicator as all its members know it."""
 
     name: str
@@ -52,14 +54,14 @@ class Calls:
     ranks: tuple[int, ...]  # whose records there are
     first_of_rank: Ints  # where the calls of each of them begin in the columns, and where the last ends
     sites: tuple[str, ...]
-    communicators: tuple[Communicator, ...]
+    communicators: tuple[RecordedCommunicator, ...]
     rank: Ints
-    number: Ints
+    number: Ints  # of the calls of its rank, counted from 1
     entered: Ints
     left: Ints  # the end of the run, if it is open
     is_open: Flags  # the rank was inside it at the end
     site: Ints
-    communicator: Ints  # -1: not known
+    communicator: Ints  # NO_COMMUNICATOR if it is not known
     records: NDArray[Any]  # the rest, as it was recorded
 
     def __len__(self) -> int:
@@ -82,29 +84,29 @@ class Calls:
         return slice(int(self.first_of_rank[index]), int(self.first_of_rank[index + 1]))
 
     def members(self, rows: Ints, numbers: Ints) -> Ints:
-        """Return the ranks of the job that have these numbers in the calls' communicators; NOBODY where none has.
+        """Return the ranks of the job that have these numbers in the calls' communicators; NO_RANK where none has.
 
         Args:
             rows: Indices of calls.
             numbers: One for each of them.
         """
-        found = np.full(len(rows), NOBODY, np.int64)
+        members = np.full(len(rows), NO_RANK, np.int64)
         communicators = self.communicator[rows]
         for number in np.unique(communicators[communicators >= 0]).tolist():
             ranks = np.array(self.communicators[number].ranks, np.int64)
             here = (communicators == number) & (numbers >= 0) & (numbers < len(ranks))
-            found[here] = ranks[numbers[here]]
-        return found
+            members[here] = ranks[numbers[here]]
+        return members
 
     def last_at(self, rank: int, *, communicator: str, sequence: int) -> int | None:
-        """Return the index of a rank's collective at a position of the communicator of this name."""
+        """Return the index of a rank's collective with this sequence on the communicator of this name."""
         if rank not in self.ranks:
             return None
         part = self.of_rank(rank)
         wanted = [number for number, known in enumerate(self.communicators) if known.name == communicator]
         fits = np.isin(self.communicator[part], wanted) & (self.records["sequence"][part] == sequence)
-        found = np.flatnonzero(fits & self.is_of(Family.COLLECTIVE)[part])
-        return part.start + int(found[-1]) if len(found) else None
+        indices = np.flatnonzero(fits & self.is_of(Family.COLLECTIVE)[part])
+        return part.start + int(indices[-1]) if len(indices) else None
 
 
 def gather_calls(records: Mapping[int, RankRecord], ended_ns: int | None) -> Calls:
@@ -115,14 +117,14 @@ def gather_calls(records: Mapping[int, RankRecord], ended_ns: int | None) -> Cal
         ended_ns: When the run ended, by their clock; None if that is not known.
     """
     ordered = [records[rank] for rank in sorted(records)]
-    sites, communicators = _Names(), _Communicators(ordered)
+    sites, communicators = _SiteNumbers(), _CommunicatorNumbers(ordered)
     rows = np.concatenate([np.zeros(0, RECORD), *(record.calls for record in ordered)])
     counts = [len(record.calls) for record in ordered]
     firsts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
     begin_ns, end = _limits(ordered, ended_ns)
     is_open = np.zeros(len(rows), bool)
     site = np.zeros(len(rows), np.int64)
-    communicator = np.full(len(rows), -1, np.int64)
+    communicator = np.full(len(rows), NO_COMMUNICATOR, np.int64)
     for record, begin in zip(ordered, firsts[:-1].tolist(), strict=True):
         part = slice(begin, begin + len(record.calls))
         is_open[part] = np.isin(record.calls["number"].astype(np.int64) - 1, list(record.open_calls))
@@ -136,7 +138,7 @@ def gather_calls(records: Mapping[int, RankRecord], ended_ns: int | None) -> Cal
         begin_ns=begin_ns, end=end, ranks=tuple(record.rank for record in ordered), first_of_rank=firsts,
         sites=tuple(sites.names), communicators=tuple(communicators.known),
         rank=np.repeat([record.rank for record in ordered], counts).astype(np.int64),
-        number=rows["number"].astype(np.int64) - 1, entered=entered, left=left,
+        number=rows["number"].astype(np.int64), entered=entered, left=left,
         is_open=is_open, site=site, communicator=communicator, records=rows,
     )  # fmt: skip
 
@@ -156,8 +158,8 @@ def _limits(records: Iterable[RankRecord], ended_ns: int | None) -> tuple[int, i
     return begin, max(1, end - begin)
 
 
-class _Names:
-    """Numbers for the places of all ranks."""
+class _SiteNumbers:
+    """Numbers for the sites of all ranks."""
 
     def __init__(self) -> None:
         self.names = [UNKNOWN_SITE]
@@ -175,11 +177,11 @@ class _Names:
         return table
 
 
-class _Communicators:
+class _CommunicatorNumbers:
     """Numbers for the communicators of all ranks, by their identity."""
 
     def __init__(self, records: Iterable[RankRecord]) -> None:
-        self.known: list[Communicator] = []
+        self.known: list[RecordedCommunicator] = []
         self._numbers: dict[str, int] = {}
         records = list(records)
         carriers: dict[str, dict[int, int]] = {"mpi": {}, "torch": {}}
@@ -190,14 +192,14 @@ class _Communicators:
             for text in record.communicators.values():
                 if text.identity not in self._numbers:
                     self._numbers[text.identity] = len(self.known)
-                    self.known.append(Communicator(name=text.name, ranks=text.members(carriers)))
+                    self.known.append(RecordedCommunicator(name=text.name, ranks=text.members(carriers)))
 
     def numbers(self, record: RankRecord) -> Ints:
-        """Return the number of each call's communicator; -1 for one whose name the record has no more."""
-        table = np.full(1 << 16, -1, np.int64)
+        """Return the number of each call's communicator; NO_COMMUNICATOR if the record no longer has its name."""
+        table = np.full(1 << 16, NO_COMMUNICATOR, np.int64)
         firsts = np.zeros(1 << 16, np.int64)
         for own, text in record.communicators.items():
             if 0 <= own < layout.MAX_COMMS:
                 table[own], firsts[own] = self._numbers[text.identity], text.first
         owns = record.calls["communicator"]
-        return np.where(record.calls["number"].astype(np.int64) > firsts[owns], table[owns], -1)
+        return np.where(record.calls["number"].astype(np.int64) > firsts[owns], table[owns], NO_COMMUNICATOR)

@@ -1,4 +1,4 @@
-"""Finds and reads the files of a run: who ran, how it ended, what was found, and the ranks' records."""
+"""Finds and reads the files of a run: what ran, how it ended, the finding, and the ranks' records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_PROBLEMS = 20
 
 @dataclass(slots=True, kw_only=True)
 class RunFiles:
-    """What was found in the folder of a run.
+    """What is in the folder of a run.
 
     Attributes:
         folder: The folder.
@@ -46,7 +46,7 @@ class RunFiles:
 def find_run(path: Path) -> Path:
     """Return the folder of a run: the one given, or the latest in it."""
     if not path.is_dir():
-        raise InputError(f"there is no folder {str(path)!r}" if not path.exists() else f"{str(path)!r} is no folder")
+        raise InputError(f"there is no folder {str(path)!r}" if not path.exists() else f"{str(path)!r} is not a folder")
     if _is_run(path):
         return path
     runs = sorted((inner for inner in path.iterdir() if inner.is_dir() and _is_run(inner)), key=_order)
@@ -69,9 +69,9 @@ def read_run(folder: Path) -> RunFiles:
     run.about = _json(run, "run.json", "the command and the end of the run are not known")
     run.diagnosis = _json(run, "diagnosis.json", "the outcome is not known") or None
     run.finding = _finding(run)
-    told = _json(run, "sources.json", "lines of source are not shown").get("lines")
-    if isinstance(told, dict):
-        run.sources = {str(file): lines for file, lines in told.items() if isinstance(lines, dict)}
+    sources = _json(run, "sources.json", "lines of source are not shown").get("lines")
+    if isinstance(sources, dict):
+        run.sources = {str(file): lines for file, lines in sources.items() if isinstance(lines, dict)}
     _read_rings(run)
     for path in sorted(folder.glob("work.*.jsonl")):
         _read_work(run, path)
@@ -81,16 +81,16 @@ def read_run(folder: Path) -> RunFiles:
     return run
 
 
-def _json(run: RunFiles, name: str, so: str) -> dict[str, Any]:
+def _json(run: RunFiles, name: str, consequence: str) -> dict[str, Any]:
     try:
         value = json.loads((run.folder / name).read_text(encoding="utf-8"))
         if not isinstance(value, dict):
-            raise ValueError("it holds no object")
+            raise ValueError("not an object")
     except FileNotFoundError:
-        run.missing.append(f"{name} is not there: {so}")
+        run.missing.append(f"{name} is not there: {consequence}")
     except (OSError, ValueError, RecursionError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is cut off or broken"
-        run.missing.append(f"{name} cannot be read ({said}): {so}")
+        reason = error.strerror if isinstance(error, OSError) else "it is truncated or corrupt"
+        run.missing.append(f"{name} cannot be read ({reason}): {consequence}")
     else:
         return value
     return {}
@@ -109,14 +109,14 @@ def _finding(run: RunFiles) -> Finding | None:
 
 def _read_rings(run: RunFiles) -> None:
     """Read the records of one job: the latest, if ranks were started several times."""
-    worlds: dict[str, dict[int, Path]] = {}
+    jobs: dict[str, dict[int, Path]] = {}
     for path in run.folder.glob("ring.*"):
-        world, _, rank = path.name.removeprefix("ring.").rpartition(".")
+        job, _, rank = path.name.removeprefix("ring.").rpartition(".")
         if rank.isdigit():
-            worlds.setdefault(world, {})[int(rank)] = path
-    read = {name: _read_world(run, paths) for name, paths in worlds.items()}
+            jobs.setdefault(job, {})[int(rank)] = path
+    read = {name: _read_job(run, paths) for name, paths in jobs.items()}
     if not read:
-        run.missing.append("no record of any rank is there: no call can be shown")
+        run.missing.append("there is no record of any rank: no call can be shown")
         return
     shown = max(read, key=lambda name: max((record.joined_ns for record in read[name].values()), default=-1))
     if len(read) > 1:
@@ -125,35 +125,35 @@ def _read_rings(run: RunFiles) -> None:
     _read_about(run, shown)
     missing = [rank for rank in range(run.world_size) if rank not in run.ranks]
     if missing and sorted(run.about.get("ranks_left_out") or []) != missing:
-        run.missing.append(f"{name_ranks(missing)}: no record of it can be shown")
+        run.missing.append(f"{name_ranks(missing)}: no record can be shown")
 
 
-def _read_world(run: RunFiles, paths: dict[int, Path]) -> dict[int, RankRecord]:
-    found: dict[int, RankRecord] = {}
+def _read_job(run: RunFiles, paths: dict[int, Path]) -> dict[int, RankRecord]:
+    records: dict[int, RankRecord] = {}
     problems: dict[str, list[int]] = {}
     for rank, path in sorted(paths.items()):
         record = read_ring(path, rank)
         if isinstance(record, str):
             problems.setdefault(record.partition(": ")[2], []).append(rank)
             continue
-        found[rank] = record
+        records[rank] = record
         for problem in record.problems:
             problems.setdefault(problem, []).append(rank)
     for problem, ranks in list(problems.items())[:_MAX_PROBLEMS]:
         run.missing.append(f"{name_ranks(ranks)}: {problem}")
-    return found
+    return records
 
 
-def _read_about(run: RunFiles, world: str) -> None:
+def _read_about(run: RunFiles, name: str) -> None:
     """Take the size of the job and how ranks ended from run.json, or else from the records."""
     sizes = [record.world_size for record in run.ranks.values()]
     run.world_size = max(
         max(sizes, default=0) if max(sizes, default=0) < 1 << 20 else 0, max(run.ranks, default=-1) + 1
     )
-    for told in run.about.get("worlds") or []:
-        if isinstance(told, dict) and told.get("name") == world:
-            run.world_size = max(run.world_size, int(told.get("world_size") or 0))
-            ends = [end for end in told.get("ends") or [] if isinstance(end, dict) and isinstance(end.get("rank"), int)]
+    for job in run.about.get("worlds") or []:
+        if isinstance(job, dict) and job.get("name") == name:
+            run.world_size = max(run.world_size, int(job.get("world_size") or 0))
+            ends = [end for end in job.get("ends") or [] if isinstance(end, dict) and isinstance(end.get("rank"), int)]
             run.ends = {end["rank"]: end for end in ends}
 
 

@@ -1,4 +1,4 @@
-"""The steps of each rank: as its loader noted them, or as the calls of one place in its loop tell them."""
+"""The steps of each rank: as its loader noted them, or as the calls from one site in its loop show them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Steps:
     """When steps began and how long they took.
 
     Attributes:
-        source: How steps were told, for a reader.
+        source: Where steps were seen, in words.
         marks: When each step began on the first rank of which that is known, in nanoseconds of the run.
         epochs: When each epoch began, and its number.
         seconds: How long steps took, by rank.
@@ -66,7 +66,7 @@ def _noted(notes: Mapping[int, Sequence[Mapping[str, Any]]], begin_ns: int) -> S
         ]
         seconds[rank] = np.array(times, np.float64)
     return Steps(
-        source="batches that the loader handed out",
+        source="from one batch of the loader to the next",
         marks=tuple(marks),
         epochs=tuple(sorted((at, epoch) for epoch, at in epochs.items())),
         seconds=seconds,
@@ -80,15 +80,15 @@ def _main_loader(notes: Mapping[int, Sequence[Mapping[str, Any]]]) -> int | None
         by_loader: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
         for note in own:
             by_loader[note["loader"]].append(note)
-        for loader, told in by_loader.items():
-            for note, after in pairwise(told):
+        for loader, of_loader in by_loader.items():
+            for note, after in pairwise(of_loader):
                 if "summary" not in note:
                     spans[loader] += after["at_ns"] - note["at_ns"]
     return spans.most_common(1)[0][0] if spans else None
 
 
 def _from_calls(calls: Calls) -> Steps | None:
-    """Take the place at which most collectives are made for the loop: one step from each to the next."""
+    """Take the site of most collectives for the loop: a step lasts from one of them to the next."""
     rows = np.flatnonzero(calls.is_of(Family.COLLECTIVE) & (calls.site > 0))
     if not len(rows):
         return None

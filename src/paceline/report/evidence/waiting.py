@@ -13,7 +13,7 @@ import numpy as np
 
 from paceline.guard.shared_memory.layout import NONBLOCKING
 from paceline.guard.shared_memory.operations import Family, Needs
-from paceline.report.evidence.call_table import NOBODY, Calls, Flags, Ints, by_code
+from paceline.report.evidence.call_table import NO_CALL, NO_RANK, Calls, Flags, Ints, by_code
 from paceline.report.evidence.matched_messages import match_messages
 
 _NEEDS = list(Needs)
@@ -26,9 +26,9 @@ class Waits:
 
     Attributes:
         waited: One for each call.
-        for_rank: One for each call; NOBODY where it did not wait, or it is not known for whom.
-        last_of_match: Index of the call that completed a collective, for each of its calls; otherwise NOBODY.
-        sent_by: For a receive, index of the send; otherwise NOBODY.
+        for_rank: One for each call; NO_RANK where it did not wait, or it is not known for whom.
+        last_of_match: Index of the call that completed a collective, for each of its calls; otherwise NO_CALL.
+        sent_by: For a receive, index of the send; otherwise NO_CALL.
     """
 
     waited: Ints
@@ -47,9 +47,9 @@ def find_waits(calls: Calls, out_of_line: Sequence[int] = ()) -> Waits:
     size = len(calls)
     waits = Waits(
         waited=np.zeros(size, np.int64),
-        for_rank=np.full(size, NOBODY, np.int64),
-        last_of_match=np.full(size, NOBODY, np.int64),
-        sent_by=np.full(size, NOBODY, np.int64),
+        for_rank=np.full(size, NO_RANK, np.int64),
+        last_of_match=np.full(size, NO_CALL, np.int64),
+        sent_by=np.full(size, NO_CALL, np.int64),
     )
     if size:
         _collectives(calls, waits, out_of_line)
@@ -58,7 +58,7 @@ def find_waits(calls: Calls, out_of_line: Sequence[int] = ()) -> Waits:
         waits.waited[whole] = (calls.left - calls.entered)[whole]
         posted = (calls.records["flags"] & NONBLOCKING) > 0
         waits.waited[posted] = 0
-        waits.for_rank[(waits.waited == 0)] = NOBODY
+        waits.for_rank[(waits.waited == 0)] = NO_RANK
     return waits
 
 
@@ -67,7 +67,7 @@ def _collectives(calls: Calls, waits: Waits, out_of_line: Sequence[int]) -> None
     if not len(known):
         return
     order = np.lexsort((calls.entered[known], calls.records["sequence"][known], calls.communicator[known]))
-    rows = known[order]  # of one position one after the other, the last to come at the end
+    rows = known[order]  # of one sequence one after the other, the last to come at the end
     comm, sequence = calls.communicator[rows], calls.records["sequence"][rows]
     starts = np.flatnonzero(np.concatenate([[True], (comm[1:] != comm[:-1]) | (sequence[1:] != sequence[:-1])]))
     lengths = np.diff(np.concatenate([starts, [len(rows)]]))
@@ -80,7 +80,7 @@ def _collectives(calls: Calls, waits: Waits, out_of_line: Sequence[int]) -> None
     until = np.where((needs == _NEEDS.index(Needs.TO_ROOT)) & (calls.rank[rows] != member), 0, until)
     waited = np.minimum(until, calls.left[rows]) - calls.entered[rows]
     waits.waited[rows] = np.maximum(0, waited)
-    waits.for_rank[rows] = np.where(whom == calls.rank[rows], NOBODY, whom)
+    waits.for_rank[rows] = np.where(whom == calls.rank[rows], NO_RANK, whom)
     _wait_to_the_end(calls, waits, rows[calls.is_open[rows]], out_of_line)
 
 
@@ -91,12 +91,12 @@ def _wait_for_root(
     if not from_root.any():
         return
     is_root = from_root & (calls.members(rows, calls.records["root"][rows]) == calls.rank[rows])
-    position = np.repeat(np.arange(len(starts)), lengths)
-    root_row = np.full(len(starts), NOBODY, np.int64)
-    root_row[position[is_root]] = rows[is_root]
-    mine = root_row[position]
-    there = from_root & (mine != NOBODY)
-    until[there], whom[there] = calls.entered[mine[there]], calls.rank[mine[there]]
+    match = np.repeat(np.arange(len(starts)), lengths)
+    root_of_match = np.full(len(starts), NO_CALL, np.int64)
+    root_of_match[match[is_root]] = rows[is_root]
+    root_call = root_of_match[match]
+    there = from_root & (root_call != NO_CALL)
+    until[there], whom[there] = calls.entered[root_call[there]], calls.rank[root_call[there]]
 
 
 def _wait_to_the_end(calls: Calls, waits: Waits, rows: Ints, out_of_line: Sequence[int]) -> None:
@@ -107,11 +107,11 @@ def _wait_to_the_end(calls: Calls, waits: Waits, rows: Ints, out_of_line: Sequen
     for row, key in zip(rows.tolist(), keys, strict=True):
         late = missing[key] or [rank for rank in out_of_line if calls.rank[row] not in out_of_line]
         named = [rank for rank in late if rank in out_of_line] or late
-        waits.for_rank[row] = named[0] if named else NOBODY
+        waits.for_rank[row] = named[0] if named else NO_RANK
 
 
 def _missing(calls: Calls, communicator: int, sequence: int) -> list[int]:
-    """Return the members that never came to a position."""
+    """Return the members that never came to a call."""
     there = (calls.communicator == communicator) & (calls.records["sequence"] == sequence)
     came = set(calls.rank[there & calls.is_of(Family.COLLECTIVE)].tolist())
     return [rank for rank in calls.communicators[communicator].ranks if rank not in came]
@@ -120,7 +120,7 @@ def _missing(calls: Calls, communicator: int, sequence: int) -> list[int]:
 def _messages(calls: Calls, waits: Waits) -> None:
     """A receive waits until its message is sent; a send that does not return at once until it is received."""
     waits.sent_by[:] = match_messages(calls)
-    received = np.flatnonzero(waits.sent_by != NOBODY)
+    received = np.flatnonzero(waits.sent_by != NO_CALL)
     sent = waits.sent_by[received]
     for rows, others in ((received, sent), (sent, received)):
         waited = np.minimum(calls.entered[others], calls.left[rows]) - calls.entered[rows]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.guard.shared_memory.operations import BY_CODE, shown_name
-from paceline.report.evidence.call_table import NOBODY, Calls
+from paceline.report.evidence.call_table import NO_RANK, Calls
 from paceline.report.evidence.waiting import Waits
 
 _MOST_SITES = 20
@@ -26,7 +26,7 @@ class RankCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteCost:
-    """What was waited at a line, over all ranks."""
+    """What was waited at a site, over all ranks."""
 
     site: str
     call: str
@@ -47,9 +47,9 @@ class Costs:
 
 
 def find_costs(calls: Calls, waits: Waits) -> Costs:
-    """Add up waits by rank and by place."""
+    """Add up waits by rank and by site."""
     size = max(calls.ranks, default=-1) + 1
-    size = max(size, int(waits.for_rank.max(initial=NOBODY)) + 1)
+    size = max(size, int(waits.for_rank.max(initial=NO_RANK)) + 1)
     seconds = waits.waited / 1e9
     blamed = waits.for_rank >= 0
     waited = np.bincount(calls.rank, weights=seconds, minlength=size)
@@ -67,23 +67,23 @@ def find_costs(calls: Calls, waits: Waits) -> Costs:
 
 
 def _sites(calls: Calls, waits: Waits) -> list[SiteCost]:
-    """Return the places at which most was waited."""
+    """Return the calls, by site and operation, in which most time was waited."""
     key = calls.site * (1 << 16) + calls.operation
-    places, number = np.unique(key, return_inverse=True)
-    totals = np.bincount(number, weights=waits.waited, minlength=len(places))
-    found = []
-    for place in np.argsort(-totals, kind="stable")[:_MOST_SITES].tolist():
-        here = number == place
+    keys, key_of_call = np.unique(key, return_inverse=True)
+    totals = np.bincount(key_of_call, weights=waits.waited, minlength=len(keys))
+    costs = []
+    for index in np.argsort(-totals, kind="stable")[:_MOST_SITES].tolist():
+        here = key_of_call == index
         waited, whom = waits.waited[here], waits.for_rank[here]
         by_rank = np.bincount(whom[whom >= 0], weights=waited[whom >= 0])
         most = int(by_rank.argmax()) if len(by_rank) else None
         share = float(by_rank[most] / waited.sum()) if most is not None and waited.sum() else 0.0
-        found.append(
+        costs.append(
             SiteCost(
-                site=calls.sites[int(places[place]) >> 16],
-                call=shown_name(BY_CODE[int(places[place]) & 0xFFFF].name),
-                num_calls=int(here.sum()), seconds_waited=float(totals[place]) / 1e9,
+                site=calls.sites[int(keys[index]) >> 16],
+                call=shown_name(BY_CODE[int(keys[index]) & 0xFFFF].name),
+                num_calls=int(here.sum()), seconds_waited=float(totals[index]) / 1e9,
                 longest=float(waited.max()) / 1e9, mostly_for=most, mostly_share=share,
             )
         )  # fmt: skip
-    return found
+    return costs

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from paceline.guard.observe.gauges import mean
+
 _COUNTS = ("num_steps", "num_used", "num_dropped", "num_padded", "num_repeated", "num_skipped")
 
 
@@ -31,7 +33,7 @@ class WorkStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkEpoch:
-    """One pass of a loader: what its summary says, or what is known of a pass that did not come to its end."""
+    """One pass of a loader: what its summary says, or what is known of a pass that was cut short."""
 
     loader: int
     epoch: int
@@ -54,7 +56,9 @@ class Work:
 
 
 @dataclass(slots=True)
-class _Pass:
+class _PassNotes:
+    """What all ranks have noted of one pass."""
+
     begin: Mapping[str, Any]
     steps: dict[int, list[Mapping[str, Any]]] = field(default_factory=dict)  # by number, one note of each rank
     summary: Mapping[str, Any] | None = None
@@ -66,36 +70,36 @@ def find_work(notes: Mapping[int, Sequence[Mapping[str, Any]]]) -> Work | None:
     Args:
         notes: By rank.
     """
-    passes: dict[tuple[int, int], _Pass] = {}
+    passes: dict[tuple[int, int], _PassNotes] = {}
     for rank in sorted(notes):
         _sort_in(notes[rank], passes)
     if not passes:
         return None
     steps: list[WorkStep] = []
     epochs: list[WorkEpoch] = []
-    for (loader, number), told in sorted(passes.items()):
-        epoch = _whole(told.begin.get("pass"), number)
-        own = [_step(loader, epoch, step, rows) for step, rows in sorted(told.steps.items())]
+    for (loader, number), of_pass in sorted(passes.items()):
+        epoch = _whole(of_pass.begin.get("pass"), number)
+        own = [_step(loader, epoch, step, rows) for step, rows in sorted(of_pass.steps.items())]
         steps += own
-        epochs.append(_epoch(loader, epoch, told, own))
+        epochs.append(_epoch(loader, epoch, of_pass, own))
     return Work(steps=tuple(sorted(steps, key=lambda step: step.at_ns)), epochs=tuple(epochs))
 
 
-def _sort_in(notes: Sequence[Mapping[str, Any]], passes: dict[tuple[int, int], _Pass]) -> None:
+def _sort_in(notes: Sequence[Mapping[str, Any]], passes: dict[tuple[int, int], _PassNotes]) -> None:
     """Sort the notes of a rank into passes; the n-th pass of a loader is the same on all ranks."""
     counts: dict[int, int] = {}
     for note in notes:
         loader = note["loader"]
         if "pass" in note:
             counts[loader] = counts.get(loader, -1) + 1
-            passes.setdefault((loader, counts[loader]), _Pass(note))
-        going = passes.get((loader, counts.get(loader, 0)))
-        if going is None:
+            passes.setdefault((loader, counts[loader]), _PassNotes(note))
+        current = passes.get((loader, counts.get(loader, 0)))
+        if current is None:
             continue
         if isinstance(note.get("step"), int):
-            going.steps.setdefault(note["step"], []).append(note)
+            current.steps.setdefault(note["step"], []).append(note)
         elif isinstance(note.get("summary"), dict):
-            going.summary = note["summary"]
+            current.summary = note["summary"]
 
 
 def _step(loader: int, epoch: int, step: int, notes: Sequence[Mapping[str, Any]]) -> WorkStep:
@@ -109,24 +113,19 @@ def _step(loader: int, epoch: int, step: int, notes: Sequence[Mapping[str, Any]]
     )  # fmt: skip
 
 
-def _epoch(loader: int, epoch: int, told: _Pass, steps: Sequence[WorkStep]) -> WorkEpoch:
-    summary = told.summary or {}
+def _epoch(loader: int, epoch: int, notes: _PassNotes, steps: Sequence[WorkStep]) -> WorkEpoch:
+    summary = notes.summary or {}
     rows, real = sum(step.num_rows for step in steps), sum(step.num_real for step in steps)
     counts = {name: _whole(summary.get(name)) for name in _COUNTS}
-    if told.summary is None:
+    if notes.summary is None:
         counts = {"num_steps": len(steps), "num_used": real, "num_padded": rows - real}
     return WorkEpoch(
-        loader=loader, epoch=epoch, is_complete=told.summary is not None, counts=counts,
-        imbalance_before=_mean([step.imbalance_before for step in steps]),
-        imbalance_after=_mean([step.imbalance_after for step in steps]),
+        loader=loader, epoch=epoch, is_complete=notes.summary is not None, counts=counts,
+        imbalance_before=mean(step.imbalance_before for step in steps),
+        imbalance_after=mean(step.imbalance_after for step in steps),
         num_moved=sum(step.num_moved for step in steps), padding_share=1 - real / rows if rows else 0.0,
         seconds=_number(summary.get("seconds")), seconds_waiting=_number(summary.get("seconds_waiting")),
     )  # fmt: skip
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _whole(value: Any, otherwise: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""A run as it goes, in words: a table for a terminal, made with rich, and one line for a log."""
+"""A run in progress: a table for a terminal, made with rich, and one line for a log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from rich.text import Text
 
 from paceline.errors import name_ranks
 from paceline.guard.observe.gauges import JobView, RankView, mean
-from paceline.report.text.tables import visible
+from paceline.report.safe_text import terminal_safe
 
 _ORDER = ("killed", "raised", "exited", "absent", "running", "waiting")
 _STYLES = {"killed": "bold red", "raised": "bold red", "running": "green", "waiting": "yellow", "absent": "dim"}
 _LONG_SECONDS = 1.0
-_COLUMNS, _PLACE = ("ranks", "state", "in", "for", "steps/s", "in calls", "last"), 2  # after the place, to the right
+_COLUMNS = ("ranks", "state", "in", "for", "steps/s", "in calls", "last")
+_CALL_COLUMN = 2  # the one that gives way; those after it are aligned to the right
 _HEAD_LINES = 3  # the rule, the head line and the names of columns
 
 
@@ -30,14 +31,14 @@ def live_lines(
     )  # fmt: skip
     foot = [line for view in views for line in _sentences(view)]
     if notice:
-        foot.append(f"notice: {visible(notice)}")
+        foot.append(f"notice: {terminal_safe(notice)}")
     foot = foot[: max(1, rows - _HEAD_LINES - 1)]
     room = max(1, rows - _HEAD_LINES - len(foot))
     lines = [Text.styled("─" * (columns - 1), "dim"), _head(views), *_table(views, room, columns - 1)]
     lines += [Text.styled(line, "yellow") for line in foot]
     for line in lines[:rows]:
         line.truncate(columns - 1, overflow="ellipsis")
-    # each line by itself: laying out a table with rich takes ten times as long, and it is done all the time
+    # each line by itself: rich takes ten times as long to lay out a table, and this runs all the time
     return ["".join(_coded(console, line)) for line in lines[:rows]]
 
 
@@ -55,17 +56,17 @@ def _head(views: Sequence[JobView]) -> Text:
         text.append(f"  {here} of {view.world_size} ranks" if here < view.world_size else f"  {view.world_size} ranks")
         text.append(f"  {_clock(view.seconds)}", style="dim")
         if view.step_site:
-            text.append(f"  step {view.steps} of {visible(view.step_site)}", style="dim")
+            text.append(f"  step {view.steps} of {terminal_safe(view.step_site)}", style="dim")
     return text
 
 
 def _table(views: Sequence[JobView], room: int, width: int) -> list[Text]:
-    """Lay the ranks out in columns; the place gives way if they do not fit."""
+    """Lay the ranks out in columns; call and site give way if they do not fit."""
     groups = [ranks for view in views for ranks in _rows(view, max(1, room // max(1, len(views))))]
     cells = [[Text(name, style="dim") for name in _COLUMNS], *map(_cells, groups)]
     widths = [max(cell_len(row[column].plain) for row in cells) for column in range(len(_COLUMNS))]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
-    widths[_PLACE] = max(10, widths[_PLACE] + min(0, spare))
+    widths[_CALL_COLUMN] = max(10, widths[_CALL_COLUMN] + min(0, spare))
     lines = []
     for row in cells:
         line = Text()
@@ -74,7 +75,7 @@ def _table(views: Sequence[JobView], room: int, width: int) -> list[Text]:
             if cell_len(text) > size:
                 text = _shortened(text, size)
             gap = " " * (size - cell_len(text))
-            line.append(gap + text if column > _PLACE else text + gap, style=cell.style)
+            line.append(gap + text if column > _CALL_COLUMN else text + gap, style=cell.style)
             line.append("  " if column + 1 < len(row) else "")
         line.rstrip()
         lines.append(line)
@@ -82,7 +83,7 @@ def _table(views: Sequence[JobView], room: int, width: int) -> list[Text]:
 
 
 def _shortened(text: str, size: int) -> str:
-    """Cut a place to so many cells: file name and line stay, folders go.
+    """Cut a call and its site to a number of cells: file name and line stay, folders go.
 
     >>> _shortened("Barrier at a/long/folder/train.py:41", 22)
     'Barrier at …rain.py:41'
@@ -113,9 +114,9 @@ def _rows(view: JobView, room: int) -> list[tuple[RankView, ...]]:
 def _cells(ranks: Sequence[RankView]) -> list[Text]:
     first = ranks[0]
     states = sorted({rank.state for rank in ranks}, key=_ORDER.index)
-    places = {(rank.call, rank.site) for rank in ranks}
-    if len(places) > 1:
-        where = f"{len(places)} places"
+    calls = {(rank.call, rank.site) for rank in ranks}
+    if len(calls) > 1:
+        where = f"{len(calls)} different calls"
     elif first.call:
         where = f"{first.call} at {first.site}"
     else:
@@ -124,7 +125,7 @@ def _cells(ranks: Sequence[RankView]) -> list[Text]:
     return [
         Text(_names(ranks)),
         Text(", ".join(states), style=_STYLES.get(first.state, "")),
-        Text(visible(where)),
+        Text(terminal_safe(where)),
         Text(f"{max(waits):.0f} s" if waits and max(waits) >= _LONG_SECONDS else ""),
         Text(_rate(ranks)),
         Text(_percent(mean(rank.share_in_calls for rank in ranks))),
@@ -155,21 +156,21 @@ def _clock(seconds: float) -> str:
 
 def _sentences(view: JobView) -> list[str]:
     """Say who waits for whom, and who is last."""
-    said = []
+    sentences = []
     waiting = [rank for rank in view.ranks if rank.state == "waiting" and rank.seconds >= _LONG_SECONDS]
     if waiting:
         longest = max(waiting, key=lambda rank: rank.seconds)
         wanted = f" for {_short_ranks(view.waited_for)}" if view.waited_for else ""
-        said.append(
+        sentences.append(
             f"{_short_ranks([rank.rank for rank in waiting])} waiting {longest.seconds:.0f} s in {longest.call} at "
-            f"{visible(longest.site)}{wanted}"
+            f"{terminal_safe(longest.site)}{wanted}"
         )
     if view.last_rank is not None:
         share = view.ranks[view.last_rank].share_last
-        said.append(
+        sentences.append(
             f"rank {view.last_rank} comes last to {_percent(share)} of calls, {view.last_by_ms:.3g} ms after the middle"
         )
-    return said
+    return sentences
 
 
 def _short_ranks(ranks: Sequence[int]) -> str:
@@ -184,11 +185,11 @@ def live_text(views: Sequence[JobView]) -> str:
         states: dict[str, int] = {}
         for rank in view.ranks:
             states[rank.state] = states.get(rank.state, 0) + 1
-        said = ", ".join(f"{states[state]} {state}" for state in _ORDER if state in states)
-        text = f"{view.world_size} ranks after {view.seconds:.0f} s: {said}"
+        counts = ", ".join(f"{states[state]} {state}" for state in _ORDER if state in states)
+        text = f"{view.world_size} ranks after {view.seconds:.0f} s: {counts}"
         rate = _rate(view.ranks)
         if rate and view.step_site:
-            text += f"; step {view.steps}, {rate} steps/s at {visible(view.step_site)}"
+            text += f"; step {view.steps}, {rate} steps/s at {terminal_safe(view.step_site)}"
         share = mean(rank.share_in_calls for rank in view.ranks)
         text += f"; {_percent(share)} of the time in calls" if share is not None else ""
         parts.append("; ".join([text, *_sentences(view)]))

@@ -1,4 +1,4 @@
-"""Where the marks of the page's still charts go: numbers in, places on a drawing of fixed size out."""
+"""Where the marks of the page's still charts go: numbers in, coordinates on a drawing of fixed size out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from paceline.report.evidence.work import WorkStep
 WIDTH, HEIGHT = 1000, 220
 _MOST_ROWS = 16  # ranks in a table or chart; of more, those that matter
 _MOST_POINTS = 500
-NOTHING = "\u2013"  # where there is no figure
+NO_FIGURE = "\u2013"  # stands where there is none
 _LEFT, _TOP, _BOTTOM = 46, 12, 24
 
 
 def seconds_text(seconds: float) -> str:
-    """Say a time shortly.
+    """Return a time in few characters.
 
     >>> seconds_text(0.0000042), seconds_text(0.25), seconds_text(93.4)
     ('4.2 µs', '250 ms', '1 min 33 s')
@@ -47,7 +47,7 @@ def cost_rows(costs: Costs, out_of_line: Sequence[int]) -> dict[str, Any]:
             "waited": seconds_text(cost.seconds_waited),
             "waited_percent": round(100 * cost.seconds_waited / most, 2),
             "waited_share": f"{min(1.0, cost.seconds_waited / costs.seconds):.0%}" if costs.seconds else "",
-            "caused": seconds_text(cost.seconds_caused) if cost.seconds_caused else NOTHING,
+            "caused": seconds_text(cost.seconds_caused) if cost.seconds_caused else NO_FIGURE,
             "caused_percent": round(100 * cost.seconds_caused / most, 2),
             "num_last": f"{cost.num_last:,}",
         }
@@ -57,16 +57,16 @@ def cost_rows(costs: Costs, out_of_line: Sequence[int]) -> dict[str, Any]:
 
 
 def site_rows(costs: Costs) -> list[dict[str, Any]]:
-    """Return the call sites at which most was waited."""
+    """Return the call sites at which ranks waited longest."""
     most = max([site.seconds_waited for site in costs.sites] + [1e-12])
     return [
         {
             "site": site.site,
             "call": site.call,
             "num_calls": f"{site.num_calls:,}",
-            "waited": seconds_text(site.seconds_waited) if site.seconds_waited else NOTHING,
+            "waited": seconds_text(site.seconds_waited) if site.seconds_waited else NO_FIGURE,
             "percent": round(100 * site.seconds_waited / most, 2),
-            "longest": seconds_text(site.longest) if site.longest else NOTHING,
+            "longest": seconds_text(site.longest) if site.longest else NO_FIGURE,
             "mostly_for": "" if site.mostly_for is None else f"rank {site.mostly_for} ({site.mostly_share:.0%})",
         }
         for site in costs.sites
@@ -74,7 +74,7 @@ def site_rows(costs: Costs) -> list[dict[str, Any]]:
 
 
 def step_boxes(steps: Steps) -> dict[str, Any] | None:
-    """Return the distribution of each rank's step times, as places along one common scale in percent."""
+    """Return the distribution of each rank's step times, in percent of one common scale."""
     known = {rank: np.sort(times) for rank, times in steps.seconds.items() if len(times) >= 2}
     if not known:
         return None
@@ -83,7 +83,7 @@ def step_boxes(steps: Steps) -> dict[str, Any] | None:
     every = np.concatenate([known[rank] for rank in shown])
     highest = max(float(np.quantile(every, 0.99)) * 1.05, 1e-9)
 
-    def place(seconds: float) -> float:
+    def percent(seconds: float) -> float:
         return round(min(100.0, 100 * seconds / highest), 2)
 
     rows = []
@@ -93,13 +93,13 @@ def step_boxes(steps: Steps) -> dict[str, Any] | None:
         )
         rows.append(
             {
-                "rank": rank, "low": place(low), "quarter": place(quarter), "middle": place(middle),
-                "three": place(three), "high": place(high), "median": seconds_text(middle),
+                "rank": rank, "low": percent(low), "quarter": percent(quarter), "middle": percent(middle),
+                "three": percent(three), "high": percent(high), "median": seconds_text(middle),
                 "ninety_fifth": seconds_text(high), "longest": seconds_text(float(known[rank][-1])),
                 "num_steps": f"{len(known[rank]):,}",
             }
         )  # fmt: skip
-    ticks = [{"at": place(value), "text": seconds_text(value)} for value in _ticks(0, highest, 4)]
+    ticks = [{"at": percent(value), "text": seconds_text(value)} for value in _ticks(0, highest, 4)]
     return {"rows": rows, "ticks": ticks, "num_hidden": len(ordered) - len(shown)}
 
 
@@ -167,7 +167,7 @@ def _epochs(steps: Sequence[WorkStep]) -> list[dict[str, Any]]:
 
 
 def _thinned(values: Sequence[float]) -> list[float]:
-    """Return at most some hundred points; of those that share a place, the largest."""
+    """Return at most a few hundred points; of those that become one, the largest."""
     if len(values) <= _MOST_POINTS:
         return list(values)
     return [float(part.max()) for part in np.array_split(np.array(values), _MOST_POINTS)]
@@ -187,10 +187,10 @@ def epoch_rows(epochs: Sequence[Any]) -> list[dict[str, str]]:
                 "name": name if epoch.is_complete else f"{name} (not finished)",
                 "steps": counts.get("steps", ""), "used": counts.get("used", ""), "dropped": counts.get("dropped", "?"),
                 "padded": counts.get("padded", ""), "repeated": counts.get("repeated", "?"),
-                "skipped": counts.get("skipped", "?"), "imbalance": even or NOTHING,
-                "moved": f"{epoch.num_moved:,}" if even else NOTHING, "padding": f"{epoch.padding_share:.1%}",
-                "seconds": NOTHING if epoch.seconds is None else seconds_text(epoch.seconds),
-                "waiting": NOTHING if waiting is None else f"{waiting:.0%}",
+                "skipped": counts.get("skipped", "?"), "imbalance": even or NO_FIGURE,
+                "moved": f"{epoch.num_moved:,}" if even else NO_FIGURE, "padding": f"{epoch.padding_share:.1%}",
+                "seconds": NO_FIGURE if epoch.seconds is None else seconds_text(epoch.seconds),
+                "waiting": NO_FIGURE if waiting is None else f"{waiting:.0%}",
             }
         )  # fmt: skip
     return rows

@@ -1,4 +1,4 @@
-"""What a page is made of. Each part but the title may be missing; a page is what there is."""
+"""What a page is made of. Each part but the title may be missing."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ class SourceLine:
 
     number: int
     text: str
-    is_site: bool  # the line that is meant
+    is_site: bool  # the line of the call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Ranks in the same situation.
+class RankCard:
+    """A card of ranks in the same situation.
 
     Attributes:
         ranks: The ranks, as text: "ranks 0-5".
         is_out_of_line: Whether they are those that the verdict names.
         state: What they do: waiting, running, exited, raised, killed.
         call: The call they are in, or were.
-        place: Where it stands: "call 5 on WORLD".
+        position: Which call of its communicator that is: "call 5 on WORLD".
         site: file.py:line.
         detail: What else is known.
-        source: Lines around the site.
-        focus: The call to show on the timeline: a rank and the number of its call; None if it is not there.
+        source: The lines around the site.
+        focus: The call to show on the timeline: a rank and the number of its call, from 1; None if it is not there.
     """
 
     ranks: str
     state: str = ""
     is_out_of_line: bool = False
     call: str = ""
-    place: str = ""
+    position: str = ""
     site: str = ""
     detail: str = ""
     source: tuple[SourceLine, ...] = ()
@@ -48,16 +48,16 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What stands on top.
+class PageVerdict:
+    """What stands at the top of a page.
 
     Attributes:
         tone: How it is shown: "bad", "good", "warn" or "plain".
         label: One or two words: "finding", "ended well".
         summary: The sentence.
-        groups: Ranks in groups.
-        divergence: The same at the first difference.
-        divergence_place: Where that is: "call 4 on WORLD".
+        groups: Ranks in groups, each where it is.
+        first_difference: The same ranks at the first difference.
+        first_difference_position: Which call that is: "call 4 on WORLD".
         cause: A slug.
         cause_text: The same in words.
         advice: What to change.
@@ -67,9 +67,9 @@ class Verdict:
     tone: str
     label: str
     summary: str
-    groups: tuple[Group, ...] = ()
-    divergence: tuple[Group, ...] = ()
-    divergence_place: str = ""
+    groups: tuple[RankCard, ...] = ()
+    first_difference: tuple[RankCard, ...] = ()
+    first_difference_position: str = ""
     cause: str = ""
     cause_text: str = ""
     advice: str = ""
@@ -82,9 +82,9 @@ class Page:
 
     Attributes:
         title: Of the browser's tab and the page.
-        facts: Names and values for the line below the title: command, ranks, when, how long.
-        verdict: What was found.
-        figures: A few names and values below the verdict, for a run of which there is nothing worse to say.
+        header: Names and values for the line below the title: command, ranks, when, how long.
+        verdict: What stands at the top.
+        figures: A few names and values below the verdict, for a run without a finding.
         timeline: What the script draws; see `timeline.py`.
         costs: Who waited, and for whom.
         steps: How long steps took.
@@ -93,8 +93,8 @@ class Page:
     """
 
     title: str
-    facts: tuple[tuple[str, str], ...] = ()
-    verdict: Verdict | None = None
+    header: tuple[tuple[str, str], ...] = ()
+    verdict: PageVerdict | None = None
     figures: tuple[tuple[str, str], ...] = ()
     timeline: Mapping[str, Any] | None = None
     costs: Costs | None = None

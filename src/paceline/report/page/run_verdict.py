@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from paceline.errors import name_ranks
-from paceline.guard.verdict.finding import Finding, GroupState, RankGroup
+from paceline.guard.verdict.finding import Finding, RankGroup
 from paceline.process.exit_codes import signal_name, signal_of
 from paceline.report.evidence.call_table import Calls
 from paceline.report.evidence.run_files import RunFiles
-from paceline.report.page.page_values import Group, SourceLine, Verdict
+from paceline.report.page.page_values import PageVerdict, RankCard
+from paceline.report.page.rank_cards import SOURCE_AROUND, lines_around, position_text, rank_card, sentence
 
-_AROUND = 4
 _UNREADABLE = "The guard found a rank out of line, but what it found cannot be read."
 _NOTHING_FOUND = "The guard found nothing out of line: no call that did not fit, nobody who could never move."
 
 
-def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
+def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
     """Return what became of a run."""
     if run.finding is not None:
         return _finding(run, run.finding, calls)
@@ -28,15 +28,15 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> Verdict:
     if outcome == "ok":
         num = run.world_size
         said = f"All {num:,} ranks stayed in line and ended well." if num > 1 else "The job ended well."
-        return Verdict(tone="good", label="ended well", summary=said)
+        return PageVerdict(tone="good", label="ended well", summary=said)
     if outcome == "failed":
         code = (run.diagnosis or {}).get("exit_code")
         said = f"The job ended with exit code {code}{_signal(code)}."
-        return Verdict(tone="warn", label="failed", summary=said, groups=ends, notes=(_NOTHING_FOUND,))
+        return PageVerdict(tone="warn", label="failed", summary=said, groups=ends, notes=(_NOTHING_FOUND,))
     if outcome == "finding":
-        return Verdict(tone="bad", label="finding", summary=_UNREADABLE, groups=ends)
+        return PageVerdict(tone="bad", label="finding", summary=_UNREADABLE, groups=ends)
     said = "How the run ended is not on disk."
-    return Verdict(tone="plain", label="not known", summary=said, groups=ends)
+    return PageVerdict(tone="plain", label="not known", summary=said, groups=ends)
 
 
 def _signal(code: Any) -> str:
@@ -45,22 +45,22 @@ def _signal(code: Any) -> str:
     return f", by {signal_name(number)}" if number is not None else ""
 
 
-def _finding(run: RunFiles, finding: Finding, calls: Calls | None) -> Verdict:
+def _finding(run: RunFiles, finding: Finding, calls: Calls | None) -> PageVerdict:
     difference, notes = finding.first_difference, []
     if finding.latency_ms > 0:
         notes.append(f"Certain {finding.latency_ms:g} ms after the event that made it so.")
-    differing: tuple[Group, ...] = ()
+    differing: tuple[RankCard, ...] = ()
     if difference is not None:
         # the groups of a first difference are all at one position, which is said once above them
         at = (difference.communicator, difference.sequence)
-        differing = tuple(_group(run, group, finding, calls, at) for group in difference.groups)
-    return Verdict(
+        differing = tuple(_card(run, group, finding, calls, at) for group in difference.groups)
+    return PageVerdict(
         tone="bad",
         label=finding.kind,
         summary=sentence(finding.summary),
-        groups=tuple(_group(run, group, finding, calls) for group in finding.groups),
-        divergence=differing,
-        divergence_place=f"call {difference.sequence} on {difference.communicator}" if difference is not None else "",
+        groups=tuple(_card(run, group, finding, calls) for group in finding.groups),
+        first_difference=differing,
+        first_difference_position=position_text(difference.sequence, difference.communicator) if difference else "",
         cause=finding.cause,
         cause_text=finding.cause.sentence,
         advice=sentence(finding.advice),
@@ -68,39 +68,18 @@ def _finding(run: RunFiles, finding: Finding, calls: Calls | None) -> Verdict:
     )
 
 
-def sentence(text: str) -> str:
-    """Begin with a capital, unless it begins with a name."""
-    return f"{text[:1].upper()}{text[1:]}" if text.partition(" ")[0].islower() else text
-
-
-def _group(
+def _card(
     run: RunFiles, group: RankGroup, finding: Finding, calls: Calls | None, at: tuple[str, int] | None = None
-) -> Group:
+) -> RankCard:
     position = (group.communicator, group.sequence) if at is None else at
-    return Group(
-        ranks=name_ranks(group.ranks) if group.ranks else "no rank",
-        state=shown_state(group),
-        is_out_of_line=bool(group.ranks) and set(finding.ranks).issuperset(group.ranks),
-        call=group.call or "",
-        place=f"call {group.sequence} on {group.communicator}" if group.sequence is not None else "",
-        site=group.site or "",
-        detail=group.detail,
-        source=lines_around(run.sources, group.site or "", around=_AROUND),
-        focus=_focus(calls, group.ranks, *position),
-    )
-
-
-def shown_state(group: RankGroup) -> str:
-    """Name what ranks do; a call that the verdict names may have returned, and is named for what it was."""
-    if group.state is not GroupState.BLOCKED:
-        return group.state
-    return "this call has returned" if group.has_returned else "waiting"
+    focus = _focus(calls, group.ranks, *position)
+    return rank_card(group, run.sources, out_of_line=finding.ranks, focus=focus)
 
 
 def _focus(
     calls: Calls | None, ranks: Sequence[int], communicator: str | None, sequence: int | None
 ) -> tuple[int, int] | None:
-    """Return the call of a group that the timeline shows: the one of its place, or the last of its first rank."""
+    """Return the call of a group that the timeline shows: the one at its position, or the last of its first rank."""
     if calls is None:
         return None
     rank = next((rank for rank in ranks if rank in calls.ranks), None)
@@ -118,21 +97,7 @@ def _focus(
     return rank, int(calls.number[found])
 
 
-def lines_around(sources: Mapping[str, Mapping[str, str]], site: str, *, around: int) -> tuple[SourceLine, ...]:
-    """Return the lines around a site that were kept, as far as there are any."""
-    path, _, line = site.rpartition(":")
-    known = sources.get(path)
-    if known is None or not line.isdigit():
-        return ()
-    numbers = range(max(1, int(line) - around), int(line) + around + 1)
-    return tuple(
-        SourceLine(number=number, text=str(known[str(number)]), is_site=number == int(line))
-        for number in numbers
-        if str(number) in known
-    )
-
-
-def _ends(run: RunFiles) -> tuple[Group, ...]:
+def _ends(run: RunFiles) -> tuple[RankCard, ...]:
     """Group ranks that ended badly, by how."""
     groups: dict[tuple[str, str, str], list[int]] = {}
     for rank, end in run.ends.items():
@@ -140,9 +105,9 @@ def _ends(run: RunFiles) -> tuple[Group, ...]:
             key = (str(end.get("kind") or "ended"), str(end.get("site") or ""), str(end.get("detail") or ""))
             groups.setdefault(key, []).append(rank)
     return tuple(
-        Group(
+        RankCard(
             ranks=name_ranks(ranks), state=kind, site=site, detail=detail,
-            source=lines_around(run.sources, site, around=_AROUND),
+            source=lines_around(run.sources, site, around=SOURCE_AROUND),
         )
         for (kind, site, detail), ranks in groups.items()
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The calls of a run as the page's script draws them: short columns of whole numbers for each rank.
+"""The calls of a run as the page's script draws them: short columns of whole numbers for each rank, decoded in run.js.
 
 A run with very many calls keeps a picture of every rank's waiting, the last calls of every rank, and all calls of the
 ranks that matter.
@@ -7,7 +7,6 @@ ranks that matter.
 from __future__ import annotations
 
 import base64
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,8 @@ import numpy as np
 from paceline.errors import name_ranks
 from paceline.guard.shared_memory.layout import NONBLOCKING
 from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, Family, shown_name
-from paceline.report.evidence.call_table import NOBODY, Calls, Ints
+from paceline.report.evidence.call_table import NO_RANK, Calls, Ints
+from paceline.report.evidence.drawn_calls import kind_of, rows_of
 from paceline.report.evidence.steps import Steps
 from paceline.report.evidence.waiting import Waits
 from paceline.report.evidence.waiting_costs import Costs
@@ -28,6 +28,9 @@ _MOST_MARKS = 4000
 _MOST_ARROWS = 4096
 _FEWEST_LAST = 16  # calls of every rank that are kept, from the end
 _MOST_RANKS_WHOLE = 24  # of a large run
+_ARGUMENTS = (
+    "operation", "root", "peer", "tag", "reduction", "dtype", "num_bytes", "count", "num_requests", "flags",
+)  # fmt: skip
 
 
 def timeline_values(
@@ -56,14 +59,14 @@ def timeline_values(
         most_calls: How many calls are kept one by one.
     """
     kept = _kept(calls, costs, [*out_of_line, *shown], most_calls)
-    names = _Names(calls)
-    rows = {rank: _columns(calls, waits, kept[rank], names) for rank in calls.ranks}
+    texts = _SharedTexts(calls)
+    rows = {rank: _columns(calls, waits, kept[rank], texts) for rank in calls.ranks}
     return {
         "tick_ns": TICK_NS,
         "end": calls.end // TICK_NS,
         "num_calls": len(calls),
-        "operations": names.operations,
-        "whats": names.whats,
+        "operations": texts.operations,
+        "arguments": texts.arguments,
         "sites": list(calls.sites),
         "lines": dict(lines or {}),
         "communicators": [[known.name, name_ranks(known.ranks)] for known in calls.communicators],
@@ -95,49 +98,29 @@ def _kept(calls: Calls, costs: Costs, wanted: Sequence[int], most_calls: int) ->
     return kept
 
 
-class _Names:
-    """Numbers for what calls have in common."""
+class _SharedTexts:
+    """Numbers for texts that many calls share: their operations and arguments."""
 
     def __init__(self, calls: Calls) -> None:
         codes = np.unique(calls.operation).tolist()
         self.operations = [[shown_name(BY_CODE[code].name), kind_of(code)] for code in codes]
         self.number_of_code = np.zeros(max(BY_CODE) + 1, np.int64)
         self.number_of_code[codes] = np.arange(len(codes))
-        self.whats: list[str] = []
+        self.arguments: list[str] = []
         self._numbers: dict[tuple[int, ...], int] = {}
 
-    def what(self, key: tuple[int, ...]) -> int:
-        """Return the number of a call's arguments."""
-        if key not in self._numbers:
-            self._numbers[key] = len(self.whats)
-            self.whats.append(_what_text(*key))
-        return self._numbers[key]
+    def number_of_arguments(self, values: tuple[int, ...]) -> int:
+        """Return the number of a call's arguments, given as `_ARGUMENTS` names them."""
+        if values not in self._numbers:
+            self._numbers[values] = len(self.arguments)
+            self.arguments.append(_arguments_text(**dict(zip(_ARGUMENTS, values, strict=True))))
+        return self._numbers[values]
 
 
-@functools.cache
-def kind_of(code: int) -> str:
-    """Return the kind of an operation, by which bars are coloured."""
-    operation = BY_CODE[code]
-    name = shown_name(operation.name).lower()
-    if operation.family is Family.WAIT:
-        return "wait"
-    if operation.family is not Family.COLLECTIVE:
-        return "message"
-    for part, kind in (
-        ("barrier", "barrier"), ("alltoall", "all-to-all"), ("all_to_all", "all-to-all"), ("reduce", "reduce"),
-        ("scan", "reduce"), ("gather", "gather"), ("bcast", "broadcast"), ("broadcast", "broadcast"),
-        ("scatter", "broadcast"),
-    ):  # fmt: skip
-        if part in name:
-            return kind
-    return "other"
-
-
-def _what_text(
-    code: int, root: int, peer: int, tag: int, reduction: int, dtype: int, num_bytes: int, count: int,
+def _arguments_text(
+    *, operation: int, root: int, peer: int, tag: int, reduction: int, dtype: int, num_bytes: int, count: int,
     num_requests: int, flags: int,
 ) -> str:  # fmt: skip
-    operation = BY_CODE[code]
     parts = []
     if root >= 0:
         parts.append(f"root {root}")
@@ -149,7 +132,7 @@ def _what_text(
         parts.append(REDUCTIONS[reduction])
     if count >= 0:
         parts.append(f"{count:,} x {DTYPES[dtype]}")
-    if operation.family is Family.WAIT and num_requests >= 0:
+    if BY_CODE[operation].family is Family.WAIT and num_requests >= 0:
         parts.append(f"{num_requests:,} requests")
     if num_bytes >= 0:
         parts.append(f"{num_bytes:,} bytes")
@@ -158,54 +141,30 @@ def _what_text(
     return ", ".join(parts)
 
 
-def _columns(calls: Calls, waits: Waits, part: slice, names: _Names) -> dict[str, Any]:
+def _columns(calls: Calls, waits: Waits, part: slice, texts: _SharedTexts) -> dict[str, Any]:
     """Return the calls of one rank; times as differences, since these are short."""
     records = calls.records[part]
     entered = calls.entered[part] // TICK_NS
-    keys = (
-        "operation", "root", "peer", "tag", "reduction", "dtype", "num_bytes", "count", "num_requests", "flags",
-    )  # fmt: skip
-    whats = list(map(names.what, zip(*(records[key].tolist() for key in keys), strict=True)))
+    arguments = zip(*(records[name].tolist() for name in _ARGUMENTS), strict=True)
     return {
         "number": _differences(calls.number[part]),
         "at": _differences(entered),
         "took": ((calls.left[part] // TICK_NS) - entered).tolist(),
         "waited": (waits.waited[part] // TICK_NS).tolist(),
         "for": waits.for_rank[part].tolist(),
-        "operation": names.number_of_code[records["operation"]].tolist(),
+        "operation": texts.number_of_code[records["operation"]].tolist(),
         "site": calls.site[part].tolist(),
         "communicator": calls.communicator[part].tolist(),
         "sequence": records["sequence"].tolist(),
-        "what": whats,
+        "arguments": list(map(texts.number_of_arguments, arguments)),
         "row": rows_of(calls.entered[part], calls.left[part]).tolist(),
         "open": np.flatnonzero(calls.is_open[part]).tolist(),
     }
 
 
 def _differences(values: Ints) -> list[int]:
-    found: list[int] = np.diff(values, prepend=0).tolist()
-    return found
-
-
-def rows_of(entered: Ints, left: Ints) -> Ints:
-    """Return a row for each call such that those of one row do not overlap: calls of several threads do.
-
-    >>> rows_of(np.array([0, 5, 12]), np.array([10, 7, 13])).tolist()
-    [0, 1, 0]
-    """
-    rows = np.zeros(len(entered), np.int64)
-    order = np.argsort(entered, kind="stable")
-    begins, ends = entered[order], left[order]
-    if len(order) < 2 or (begins[1:] >= np.maximum.accumulate(ends)[:-1]).all():
-        return rows
-    free: list[int] = []  # when each row is free
-    for index, begin, end in zip(order.tolist(), begins.tolist(), ends.tolist(), strict=True):
-        row = next((number for number, at in enumerate(free) if at <= begin), len(free))
-        if row == len(free):
-            free.append(0)
-        free[row] = max(end, begin)
-        rows[index] = row
-    return rows
+    differences: list[int] = np.diff(values, prepend=0).tolist()
+    return differences
 
 
 def _thinned(marks: Sequence[int]) -> list[int]:
@@ -215,20 +174,19 @@ def _thinned(marks: Sequence[int]) -> list[int]:
 
 def _arrows(calls: Calls, waits: Waits, kept: Mapping[int, slice]) -> list[list[int]]:
     """Return who waits for whom at the end: the rank, its call, and the rank that it waits for."""
-    rows = np.flatnonzero(calls.is_open & (waits.for_rank != NOBODY))[:_MOST_ARROWS]
-    found = []
+    rows = np.flatnonzero(calls.is_open & (waits.for_rank != NO_RANK))[:_MOST_ARROWS]
+    arrows = []
     for row in rows.tolist():
         rank = int(calls.rank[row])
         if kept[rank].start <= row < kept[rank].stop:
-            found.append([rank, int(calls.number[row]), int(waits.for_rank[row])])
-    return found
+            arrows.append([rank, int(calls.number[row]), int(waits.for_rank[row])])
+    return arrows
 
 
 def _end(end: Mapping[str, Any], calls: Calls) -> dict[str, Any]:
     at = end.get("at_ns")
     ticks = (at - calls.begin_ns) // TICK_NS if isinstance(at, int) else calls.end // TICK_NS
-    said = f"{end.get('kind', 'ended')}: {end.get('detail', '')}".rstrip(": ")
-    return {"rank": end["rank"], "at": ticks, "kind": str(end.get("kind", "exited")), "text": said}
+    return {"rank": end["rank"], "at": ticks, "kind": str(end.get("kind", "exited"))}
 
 
 def _heat(calls: Calls, waits: Waits) -> dict[str, Any]:
@@ -243,9 +201,9 @@ def _heat(calls: Calls, waits: Waits) -> dict[str, Any]:
         order = np.argsort(calls.entered[part], kind="stable")
         begins, waited = calls.entered[part][order], waits.waited[part][order]
         before = np.concatenate([[0], np.cumsum(waited)])
-        position = np.searchsorted(begins, edges, side="right")
-        last = np.maximum(position - 1, 0)
-        beyond = np.where(position > 0, np.maximum(0, begins[last] + waited[last] - edges), 0)
-        covered = np.diff(before[position] - beyond)
+        num_begun = np.searchsorted(begins, edges, side="right")
+        last = np.maximum(num_begun - 1, 0)
+        beyond = np.where(num_begun > 0, np.maximum(0, begins[last] + waited[last] - edges), 0)
+        covered = np.diff(before[num_begun] - beyond)
         shares[index] = np.clip(np.round(covered / width * 255), 0, 255)
     return {"buckets": _MOST_BUCKETS, "bytes": base64.b64encode(shares.tobytes()).decode("ascii")}

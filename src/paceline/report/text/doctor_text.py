@@ -9,7 +9,8 @@ from paceline.doctor.flight import FlightRecord, finding_of
 from paceline.doctor.observed_job import Diagnosis, SeenRank, Thread
 from paceline.errors import name_ranks
 from paceline.guard.verdict.finding_json import finding_to_json, group_to_json
-from paceline.report.text.tables import table_text, visible
+from paceline.report.safe_text import terminal_safe
+from paceline.report.text.tables import table_text
 
 _COLOURS = {"head": "\033[1;31m", "key": "\033[1m", "end": "\033[0m"}
 
@@ -19,21 +20,26 @@ def diagnosis_as_text(diagnosis: Diagnosis, *, colours: bool = False) -> str:
     head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
     job = diagnosis.job
     if diagnosis.finding is not None:
-        lines = [f"{head}paceline: {visible(diagnosis.finding.summary)}{end}"]
+        lines = [f"{head}paceline: {terminal_safe(diagnosis.finding.summary)}{end}"]
     else:
         lines = [f"{key}paceline: nothing is provably out of line{end}"]
     size = (
         f"{len(job.ranks)} of {job.world_size} ranks" if job.world_size is not None else f"{len(job.ranks)} processes"
     )
-    lines.append(f"  {size} of {visible(job.name)}; ranks by {job.ranks_from}")
+    lines.append(f"  {size} of {terminal_safe(job.name)}; ranks by {job.ranks_from}")
     rows = [
-        (name_ranks(group.ranks), group.call or group.state, visible(group.site or ""), visible(group.detail))
+        (
+            name_ranks(group.ranks),
+            group.call or group.state,
+            terminal_safe(group.site or ""),
+            terminal_safe(group.detail),
+        )
         for group in diagnosis.groups
     ]
     lines += [f"  {line}" for line in table_text(("", "", "", ""), rows).splitlines()[1:]]
-    lines += [f"  {key}seen:{end} {visible(text)}" for text in diagnosis.says]
-    lines += [f"  {key}cannot say:{end} {visible(text)}" for text in diagnosis.cannot]
-    lines += [f"  {key}note:{end} {visible(text)}" for text in job.notes]
+    lines += [f"  {key}seen:{end} {terminal_safe(text)}" for text in diagnosis.says]
+    lines += [f"  {key}cannot say:{end} {terminal_safe(text)}" for text in diagnosis.cannot]
+    lines += [f"  {key}note:{end} {terminal_safe(text)}" for text in job.notes]
     if diagnosis.finding is not None:
         lines.append(f"  {key}change:{end} {diagnosis.finding.advice}")
     return "\n".join(lines)
@@ -44,11 +50,11 @@ def flight_as_text(record: FlightRecord, *, colours: bool = False) -> str:
     head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
     lines = [f"{key}Flight Recorder of {name_ranks(record.ranks)}:{end}"]
     if record.mismatch is not None:
-        lines.append(f"  {head}{visible(record.mismatch)}{end}")
-    lines += [f"  {visible(text)}" for text in record.says]
+        lines.append(f"  {head}{terminal_safe(record.mismatch)}{end}")
+    lines += [f"  {terminal_safe(text)}" for text in record.says]
     if record.mismatch is None and not record.says:
         lines.append("  all calls that are recorded on several ranks are alike")
-    lines += [f"  {key}left out:{end} {visible(text)}" for text in record.problems]
+    lines += [f"  {key}left out:{end} {terminal_safe(text)}" for text in record.problems]
     return "\n".join(lines)
 
 

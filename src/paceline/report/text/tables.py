@@ -7,17 +7,6 @@ from collections.abc import Sequence
 from paceline.errors import name_ranks
 
 
-def visible(text: str) -> str:
-    r"""Return text of others so that a terminal shows it and obeys none of it: control characters become escapes.
-
-    >>> visible("a\x1b[31m.py"), visible("naïve\u202e.py")
-    ('a\\x1b[31m.py', 'naïve\\u202e.py')
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def groups_text(values: Sequence[object]) -> str:
     """Say which ranks have which value; the values are given in the order of ranks.
 
