@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.guard.observe.kernel_view import Watched, activity, children_of, end_all
+from paceline.guard.observe.kernel_view import ProcessHandle, activity, children_of, end_all
 from paceline.guard.shared_memory.ring import start_time
 from paceline.launch.job_folder import is_alive
 
@@ -36,7 +36,7 @@ def test_a_name_that_is_cut_in_a_character() -> None:
             assert found.state in "RS"
             assert is_alive(process.pid)
             assert process.pid in children_of([os.getpid()])
-            watched = Watched(process.pid, start_time(process.pid))
+            watched = ProcessHandle(process.pid, start_time(process.pid))
             assert not watched.has_ended()
             end_all([], also=[watched])
             assert process.wait(60) == -9

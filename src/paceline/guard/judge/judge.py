@@ -16,7 +16,8 @@ from pathlib import Path
 from paceline.guard.judge.patience import Patience, coming_ranks
 from paceline.guard.observe.board_reader import differing_positions
 from paceline.guard.observe.kernel_view import activity, processor_seconds, starved_seconds
-from paceline.guard.observe.watched_job import Rings, World
+from paceline.guard.observe.local_rings import Rings
+from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.shared_memory.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
 from paceline.guard.verdict.diagnose import find_certain, find_first_failure, find_stuck, mismatch_finding
 from paceline.guard.verdict.finding import Finding
@@ -58,7 +59,7 @@ class Judge:
 
     def look(self) -> Finding | None:
         """Look once at every world; return a finding if there is one."""
-        for world in self._rings.worlds():
+        for world in self._rings.jobs():
             finding = self._look_at(world, self._memories.setdefault(world.name, _Memory()))
             if finding is not None:
                 return finding
@@ -66,7 +67,7 @@ class Judge:
 
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""
-        for world in self._rings.worlds():
+        for world in self._rings.jobs():
             snapshot = world.snapshot(history=_LONG_HISTORY)
             finding = find_certain(snapshot, self.source_of)
             if finding is None and failed:
@@ -84,7 +85,7 @@ class Judge:
                 self._sources[path] = None
         return self._sources[path]
 
-    def _look_at(self, world: World, memory: _Memory) -> Finding | None:
+    def _look_at(self, world: WatchedJob, memory: _Memory) -> Finding | None:
         world.note_memory()
         marks = world.marks()
         changed = marks != memory.marks
@@ -111,12 +112,12 @@ class Judge:
                 memory.stuck_patience.forget()
         return finding
 
-    def _certain(self, world: World) -> Finding | None:
+    def _certain(self, world: WatchedJob) -> Finding | None:
         snapshot = world.snapshot(history=_LONG_HISTORY)
         finding = find_certain(snapshot, self.source_of)
         return self._timed(snapshot, finding) if finding is not None else None
 
-    def _swept(self, world: World, memory: _Memory) -> Finding | None:
+    def _swept(self, world: WatchedJob, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""
         now = time.monotonic()
         if now - memory.swept_at < _SWEEP_SECONDS:
@@ -129,7 +130,7 @@ class Judge:
                 return self._timed(snapshot, finding)
         return None
 
-    def _gone(self, world: World, marks: _Marks) -> Finding | None:
+    def _gone(self, world: WatchedJob, marks: _Marks) -> Finding | None:
         """Once a rank has ended, any new call of the others may need it."""
         if not world.any_is_ending():
             return None
@@ -137,7 +138,7 @@ class Judge:
             return None
         return self._certain(world)
 
-    def _stuck(self, world: World, memory: _Memory, marks: _Marks) -> Finding | None:
+    def _stuck(self, world: WatchedJob, memory: _Memory, marks: _Marks) -> Finding | None:
         snapshot, moving = self._still_snapshot(world, marks, history=0)
         stuck = stuck_ranks(snapshot, cautious=True)
         held = {rank: marks[rank] for rank in stuck}
@@ -157,7 +158,7 @@ class Judge:
             memory.judged = marks
         return None
 
-    def _still_snapshot(self, world: World, marks: _Marks, *, history: int) -> tuple[Snapshot, frozenset[int]]:
+    def _still_snapshot(self, world: WatchedJob, marks: _Marks, *, history: int) -> tuple[Snapshot, frozenset[int]]:
         """Take a snapshot in which every rank that has moved meanwhile is taken to run; return who they are."""
         snapshot = world.snapshot(history=history)
         again = world.marks()
@@ -168,7 +169,7 @@ class Judge:
         ]
         return replace(snapshot, ranks=ranks), moving
 
-    def _had_processor(self, world: World, memory: _Memory) -> bool:
+    def _had_processor(self, world: WatchedJob, memory: _Memory) -> bool:
         """Say whether every rank that stays has run, or sleeps because there is nothing to do."""
         for rank in memory.staying:
             found = activity(world.ranks[rank].process.pid)
@@ -179,7 +180,7 @@ class Judge:
                 return False
         return True
 
-    def _stuck_finding(self, world: World, memory: _Memory, held: _Marks, *, cautious: bool) -> Finding | None:
+    def _stuck_finding(self, world: WatchedJob, memory: _Memory, held: _Marks, *, cautious: bool) -> Finding | None:
         """Make the finding from a snapshot with the past, if nothing has moved after all."""
         marks = world.marks()
         snapshot, _ = self._still_snapshot(world, marks, history=_LONG_HISTORY)
@@ -216,9 +217,9 @@ def _waits(mark: tuple[int, ...]) -> bool:
     return any(mark[THREADS_AT : THREADS_AT + MAX_THREADS * THREAD_WORDS : THREAD_WORDS])
 
 
-def _starved(world: World, rank: int) -> float:
+def _starved(world: WatchedJob, rank: int) -> float:
     return starved_seconds(world.ranks[rank].process.pid) if rank in world.ranks else 0.0
 
 
-def _cpu(world: World, rank: int) -> float:
+def _cpu(world: WatchedJob, rank: int) -> float:
     return processor_seconds(world.ranks[rank].process.pid)

@@ -1,4 +1,7 @@
-"""Processes of the system: alive or not, how they ended, what they do now, and ending them with all they started."""
+"""What the kernel says of processes: whether they live, how they ended, what they do now; and how to end them all.
+
+It knows nothing of ranks or rings.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,13 @@ class Activity:
     rss_bytes: int
 
 
-class Watched:
-    """A process that is not our child, held by a descriptor so that its number cannot become another's."""
+class ProcessHandle:
+    """A process that is not our child, held by a descriptor: its number alone may come to name another process."""
 
     def __init__(self, pid: int, began: int) -> None:
         self.pid = pid
-        self.ended_ns = 0
-        self.status: int | None = None  # as wait gives it, once it has ended and if it could be learnt
+        self.ended_ns = 0  # when we saw that it had ended; 0 while it lives
+        self.status: int | None = None  # as wait gives it, once it has ended and if the kernel tells us
         self._descriptor: int | None = None
         self._began = began
         try:
@@ -44,7 +47,7 @@ class Watched:
         except ProcessLookupError:
             self._note_end()
         except OSError:
-            pass  # no descriptor is to be had, for example because there are too many: its start time names it too
+            pass  # no descriptor, for example because too many are open: then its start time tells it from another
         if not self.ended_ns and _began(pid) != began:
             self.close()
             self._note_end()
@@ -58,32 +61,33 @@ class Watched:
         return self._descriptor if not self.ended_ns else None
 
     def has_ended(self) -> bool:
-        """Say whether the process has ended; learn how, if that can be learnt."""
+        """Say whether the process has ended, and ask how."""
         if not self.ended_ns:
-            if not self._has_gone():
+            if not self._is_gone():
                 return False
             self._note_end()
         if self.status is None and self._descriptor is not None:
-            self.status = self._learn_status()
+            self.status = self._ask_status()
         return True
 
-    def _has_gone(self) -> bool:
+    def _is_gone(self) -> bool:
         if self._descriptor is None:
             return _began(self.pid) != self._began
         ends = select.poll()  # not select, which knows no descriptor beyond 1023
         ends.register(self._descriptor, select.POLLIN)
         return bool(ends.poll(0))
 
-    def _learn_status(self) -> int | None:
+    def _ask_status(self) -> int | None:
+        """Return the exit status: of a zombie from /proc, of one that was reaped from its descriptor if Linux can."""
         with suppress(OSError, IndexError, ValueError):
             fields = stat_fields(self.pid)
             if fields[0] == "Z":
                 return int(fields[_EXIT_CODE_FIELD])
         assert self._descriptor is not None
-        asked = bytearray(_INFO.pack(_INFO_EXIT, *([0] * 13)))
+        answer = bytearray(_INFO.pack(_INFO_EXIT, *([0] * 13)))
         with suppress(OSError):
-            fcntl.ioctl(self._descriptor, _GET_INFO, asked)
-            mask, *_, status = _INFO.unpack(asked)
+            fcntl.ioctl(self._descriptor, _GET_INFO, answer)
+            mask, *_, status = _INFO.unpack(answer)
             if mask & _INFO_EXIT:
                 return int(status)
         return None
@@ -111,7 +115,7 @@ def _began(pid: int) -> int:
 
 
 def activity(pid: int) -> Activity | None:
-    """Return what a process does now, or None if it has gone."""
+    """Return what a process does now, or None if it has exited."""
     try:
         fields = stat_fields(pid)
     except OSError:
@@ -124,16 +128,16 @@ def activity(pid: int) -> Activity | None:
 
 def processor_seconds(pid: int) -> float:
     """Return how long the threads of a process have had a processor; finer than the clock ticks of /proc/PID/stat."""
-    return _of_threads(pid, 0)
+    return _sum_over_threads(pid, 0)
 
 
 def starved_seconds(pid: int) -> float:
     """Return how long the threads of a process have been ready to run while others had the processors."""
-    return _of_threads(pid, 1)
+    return _sum_over_threads(pid, 1)
 
 
-def _of_threads(pid: int, column: int) -> float:
-    """Return the sum of a column of the scheduler's figures; 0 for a process that has gone."""
+def _sum_over_threads(pid: int, column: int) -> float:
+    """Return the sum of a column of the scheduler's figures; 0 for a process that has exited."""
     total = 0
     with suppress(OSError):
         for task in os.scandir(f"/proc/{pid}/task"):
@@ -144,22 +148,22 @@ def _of_threads(pid: int, column: int) -> float:
 
 def children_of(roots: Iterable[int]) -> list[int]:
     """Return all processes that these have started, directly or not."""
-    parents: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with suppress(OSError, IndexError, ValueError):
-                parents.setdefault(int(stat_fields(int(entry.name))[1]), []).append(int(entry.name))
-    found: list[int] = []
-    waiting = list(roots)
-    while waiting:
-        for child in parents.get(waiting.pop(), ()):
-            found.append(child)
-            waiting.append(child)
-    return found
+                children.setdefault(int(stat_fields(int(entry.name))[1]), []).append(int(entry.name))
+    descendants: list[int] = []
+    to_visit = list(roots)
+    while to_visit:
+        for child in children.get(to_visit.pop(), ()):
+            descendants.append(child)
+            to_visit.append(child)
+    return descendants
 
 
-def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
-    """Kill everything below these processes, and what they start meanwhile, until nothing is left."""
+def end_all(roots: Iterable[int], *, also: Iterable[ProcessHandle] = ()) -> None:
+    """Kill everything that these processes started, and go on until nothing is left: they may start more meanwhile."""
     deadline = time.monotonic() + _END_SECONDS
     also = list(also)
     while time.monotonic() < deadline:
@@ -169,7 +173,7 @@ def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
                 os.kill(pid, signal.SIGKILL)
         for process in also:
             process.kill()
-        for pid in living:
+        for pid in living:  # those that are our own children stay as zombies until we wait for them
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         if not living and all(process.has_ended() for process in also):
