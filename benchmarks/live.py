@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.observe.gauges import Gauges
-from paceline.guard.observe.watched_job import SharedMemory
+from paceline.guard.observe.local_rings import LocalRings
 from paceline.launch.local_ranks import local_command
 from paceline.process.procfs import processor_seconds
 from paceline.report.live.live_view import live_lines
@@ -78,15 +78,15 @@ def picture_seconds() -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         write_rings(Path(folder), MANY, calls=20, late=513, inside=True)
-        rings = SharedMemory(Path(folder))
+        rings = LocalRings(Path(folder))
         gauges = Gauges()
         samples, pictures = [], []
         for _ in range(20):
             begin = time.process_time()
             gauges._sampled = 0.0
-            gauges.sample(rings.worlds())
+            gauges.sample(rings.jobs())
             middle = time.process_time()
-            live_lines(gauges.views(rings.worlds()), columns=120, rows=20)
+            live_lines(gauges.views(rings.jobs()), columns=120, rows=20)
             samples.append(middle - begin)
             pictures.append(time.process_time() - middle)
         rings.close()

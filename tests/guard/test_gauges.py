@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.rings import write_rings
 
 from paceline.guard.observe.gauges import Gauges, JobView
-from paceline.guard.observe.watched_job import SharedMemory
+from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.record_fields import WORD
 from paceline.report.live.live_view import live_lines, live_text
@@ -21,18 +21,18 @@ _CODES = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.fixture
-def rings(tmp_path: Path) -> Iterator[SharedMemory]:
-    found = SharedMemory(tmp_path)
+def rings(tmp_path: Path) -> Iterator[LocalRings]:
+    found = LocalRings(tmp_path)
     yield found
     found.close()
 
 
-def look(rings: SharedMemory) -> JobView:
+def look(rings: LocalRings) -> JobView:
     gauges = Gauges()
     for _ in range(3):
         gauges._sampled = 0.0
-        gauges.sample(rings.worlds())
-    (view,) = gauges.views(rings.worlds())
+        gauges.sample(rings.jobs())
+    (view,) = gauges.views(rings.jobs())
     return view
 
 
@@ -43,7 +43,7 @@ def text_of(view: JobView, *, columns: int = 100, rows: int = 12) -> list[str]:
     return lines
 
 
-def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: SharedMemory) -> None:
+def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: LocalRings) -> None:
     write_rings(tmp_path, 3, calls=10, late=1, inside=True)
     view = look(rings)
     assert [rank.state for rank in view.ranks] == ["waiting", "running", "waiting"]
@@ -56,7 +56,7 @@ def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: SharedMemory)
     assert "rank 1 comes last to 100 % of calls, 5 ms after the middle" in live_text([view])
 
 
-def test_a_thousand_ranks_fit_with_the_odd_one_on_its_own(tmp_path: Path, rings: SharedMemory) -> None:
+def test_a_thousand_ranks_fit_with_the_odd_one_on_its_own(tmp_path: Path, rings: LocalRings) -> None:
     write_rings(tmp_path, 1024, calls=10, late=513, inside=True)
     lines = text_of(look(rings))
     assert "1024 ranks" in lines[1]
@@ -66,7 +66,7 @@ def test_a_thousand_ranks_fit_with_the_odd_one_on_its_own(tmp_path: Path, rings:
     assert "rank 513 comes last" in lines[-1]
 
 
-def test_ranks_that_have_not_come_yet_and_ranks_that_have_gone(tmp_path: Path, rings: SharedMemory) -> None:
+def test_ranks_that_have_not_come_yet_and_ranks_that_have_gone(tmp_path: Path, rings: LocalRings) -> None:
     write_rings(tmp_path, 4, calls=3, late=2, inside=False)
     (tmp_path / "ring.world.0.3").unlink()
     gone = bytearray((tmp_path / "ring.world.0.1").read_bytes())
@@ -78,7 +78,7 @@ def test_ranks_that_have_not_come_yet_and_ranks_that_have_gone(tmp_path: Path, r
     assert "3 of 4 ranks" in lines[1]
 
 
-def test_nothing_of_a_hostile_name_reaches_the_terminal_as_a_command(tmp_path: Path, rings: SharedMemory) -> None:
+def test_nothing_of_a_hostile_name_reaches_the_terminal_as_a_command(tmp_path: Path, rings: LocalRings) -> None:
     write_rings(tmp_path, 3, calls=4, late=1, inside=True)
     hostile = "\x1b]0;owned\x07[red]x[/red]\u202e.py:3"
     seen = look(rings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.cut_name import process_with_cut_name
 
-from paceline.guard.observe.kernel_view import Watched, activity, end_all
+from paceline.guard.observe.kernel_view import ProcessHandle, activity, end_all
 from paceline.process.procfs import start_time
 
 _NAME_ITSELF = """
@@ -19,7 +19,7 @@ def test_a_name_that_is_cut_in_a_character() -> None:
         found = activity(process.pid)
         assert found is not None
         assert found.state in "RS"
-        watched = Watched(process.pid, start_time(process.pid))
+        watched = ProcessHandle(process.pid, start_time(process.pid))
         assert not watched.has_ended()
         end_all([], also=[watched])
         assert process.wait(60) == -9

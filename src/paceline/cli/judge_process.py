@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paceline.guard.observe.watched_job import World
+from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.embedded_judge import watch_ranks
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_registry import describe_run, write_outcome
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     describe_run(options.folder, ["a job that switched the guard on"], out)
     write_outcome(options.folder, {"exit_code": None, "text": None, "records": None})
 
-    def keep(folder: Path, worlds: list[World], finding: Finding | None) -> Path | None:
+    def keep(folder: Path, worlds: list[WatchedJob], finding: Finding | None) -> Path | None:
         records = keep_records(out, folder, worlds, finding, sys.argv)
         text = finding_as_text(finding) if finding is not None else None
         told = {"exit_code": None, "text": text, "records": str(records.absolute()) if records is not None else None}

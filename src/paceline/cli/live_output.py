@@ -10,7 +10,7 @@ from types import FrameType
 
 from paceline.guard.judge.stragglers import Notice
 from paceline.guard.observe.gauges import Gauges
-from paceline.guard.observe.watched_job import SharedMemory
+from paceline.guard.observe.local_rings import LocalRings
 from paceline.launch.terminal import is_foreground
 from paceline.report.live.live_view import live_lines, live_text
 from paceline.report.live.screen import Screen, is_usable
@@ -34,12 +34,12 @@ class Live:
         self.problem: str | None = None
         self._stop_before = signal.signal(signal.SIGTSTP, self._stop) if self._screen is not None else None
 
-    def look(self, rings: SharedMemory) -> None:
+    def look(self, rings: LocalRings) -> None:
         """Take a sample; show a new picture if it is time."""
         if self.problem is not None:
             return
         try:
-            worlds = rings.worlds()
+            worlds = rings.jobs()
             self._gauges.sample(worlds)
             now = time.monotonic()
             if self._screen is not None and now >= self._next:
@@ -69,7 +69,7 @@ class Live:
             except OSError as error:
                 self.problem = f"the terminal has gone: {error.strerror}"
 
-    def _paint(self, screen: Screen, rings: SharedMemory) -> None:
+    def _paint(self, screen: Screen, rings: LocalRings) -> None:
         rows = screen.room
         if rows == 0 or not is_foreground():
             screen.hide()
@@ -77,7 +77,7 @@ class Live:
             return
         colours = None if "NO_COLOR" in os.environ else "standard"
         lines = live_lines(
-            self._gauges.views(rings.worlds()), columns=screen.columns, rows=rows, notice=self._notice, colours=colours
+            self._gauges.views(rings.jobs()), columns=screen.columns, rows=rows, notice=self._notice, colours=colours
         )
         # lines once taken are kept, so that the ranks' output does not jump
         self._height = min(rows, max(self._height, len(lines)))

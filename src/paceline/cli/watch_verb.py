@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 def _follow(run: Run, every: float) -> int:
     from paceline.cli.live_output import Live
     from paceline.errors import InputError
-    from paceline.guard.observe.watched_job import SharedMemory
+    from paceline.guard.observe.local_rings import LocalRings
     from paceline.guard.run.run_registry import is_going, open_outcome, read_outcome
     from paceline.guard.run.watched_run import LOOK_SECONDS
     from paceline.report.safe_text import terminal_safe
@@ -66,7 +66,7 @@ def _follow(run: Run, every: float) -> int:
     except OSError as error:
         raise InputError(f"{run.folder} cannot be read: {error.strerror}") from None
     _say(f"paceline: watching {terminal_safe(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
-    rings = SharedMemory(run.folder)
+    rings = LocalRings(run.folder)
     live = Live(every, began=time.monotonic() - (time.time() - run.began))
     try:
         while is_going(run) and live.problem is None:

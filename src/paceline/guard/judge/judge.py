@@ -15,7 +15,8 @@ from pathlib import Path
 from paceline.guard.judge.patience import Patience, coming_ranks
 from paceline.guard.observe.board_reader import differing_positions
 from paceline.guard.observe.kernel_view import activity
-from paceline.guard.observe.watched_job import Rings, World
+from paceline.guard.observe.local_rings import Rings
+from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.shared_memory.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
 from paceline.guard.verdict.diagnose import find_certain, find_first_failure, find_mismatch_at, find_stuck
 from paceline.guard.verdict.finding import Finding, FindingKind
@@ -34,7 +35,7 @@ _Marks = dict[int, tuple[int, ...]]
 
 @dataclass(slots=True)
 class _Memory:
-    """What the judge remembers of a world between looks."""
+    """What the judge remembers of a job between looks."""
 
     marks: _Marks = field(default_factory=dict)
     judged: _Marks | None = None  # marks that were judged, and nothing was found
@@ -57,17 +58,17 @@ class Judge:
         self._sources: dict[str, str | None] = {}
 
     def look(self) -> Finding | None:
-        """Look once at every world; return a finding if there is one."""
-        for world in self._rings.worlds():
-            finding = self._look_at(world, self._memories.setdefault(world.name, _Memory()))
+        """Look once at every job; return a finding if there is one."""
+        for job in self._rings.jobs():
+            finding = self._look_at(job, self._memories.setdefault(job.name, _Memory()))
             if finding is not None:
                 return finding
         return None
 
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""
-        for world in self._rings.worlds():
-            snapshot = world.snapshot(history=_LONG_HISTORY)
+        for job in self._rings.jobs():
+            snapshot = job.snapshot(history=_LONG_HISTORY)
             finding = find_certain(self._inspection(snapshot))
             if finding is None and failed:
                 finding = find_first_failure(Inspection(snapshot))
@@ -87,9 +88,9 @@ class Judge:
                 self._sources[path] = None
         return self._sources[path]
 
-    def _look_at(self, world: World, memory: _Memory) -> Finding | None:
-        world.note_memory()
-        marks = world.marks()
+    def _look_at(self, job: WatchedJob, memory: _Memory) -> Finding | None:
+        job.note_memory()
+        marks = job.marks()
         changed = marks != memory.marks
         still = any(mark == memory.marks.get(rank) and _waits(mark) for rank, mark in marks.items())
         memory.marks = marks
@@ -97,55 +98,55 @@ class Judge:
         ended = frozenset(rank for rank, mark in marks.items() if mark[-1])
         finding = None
         if stopped or memory.patience.held_since is not None or (ended != memory.ended and changed):
-            finding = self._find_certain(world)
+            finding = self._find_certain(job)
             if finding is None:
                 for rank in stopped:
-                    world.let_go_on(rank)
+                    job.let_go_on(rank)
         elif changed:
-            finding = self._find_missed(world, memory) or self._find_gone(world)
+            finding = self._find_missed(job, memory) or self._find_gone(job)
         memory.ended = ended
         if finding is not None:
-            held = memory.patience.holds_back(finding, coming_ranks(finding), lambda rank: _starved(world, rank))
+            held = memory.patience.holds_back(finding, coming_ranks(finding), lambda rank: _starved(job, rank))
             return None if held else finding
         memory.patience.forget()
         if still and marks != memory.judged:
-            finding = self._find_stuck(world, memory, marks)
+            finding = self._find_stuck(job, memory, marks)
             if not memory.stuck and not memory.staying:
                 memory.stuck_patience.forget()
         return finding
 
-    def _find_certain(self, world: World) -> Finding | None:
-        snapshot = world.snapshot(history=_LONG_HISTORY)
+    def _find_certain(self, job: WatchedJob) -> Finding | None:
+        snapshot = job.snapshot(history=_LONG_HISTORY)
         finding = find_certain(self._inspection(snapshot))
         return self._with_latency(snapshot, finding) if finding is not None else None
 
-    def _find_missed(self, world: World, memory: _Memory) -> Finding | None:
+    def _find_missed(self, job: WatchedJob, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""
         now = time.monotonic()
         if now - memory.swept_at < _SWEEP_SECONDS:
             return None
         memory.swept_at = now
-        for communicator, sequence in differing_positions(self._folder, world.name):
-            snapshot = world.snapshot(history=_LONG_HISTORY)
+        for communicator, sequence in differing_positions(self._folder, job.name):
+            snapshot = job.snapshot(history=_LONG_HISTORY)
             finding = find_mismatch_at(self._inspection(snapshot), Position(communicator, sequence))
             if finding is not None:
                 return self._with_latency(snapshot, finding)
         return None
 
-    def _find_gone(self, world: World) -> Finding | None:
+    def _find_gone(self, job: WatchedJob) -> Finding | None:
         """Once a rank has ended, any new call of the others may need it."""
-        if not world.any_is_ending():
+        if not job.any_is_ending():
             return None
-        if find_certain(Inspection(world.snapshot(history=_SHORT_HISTORY))) is None:
+        if find_certain(Inspection(job.snapshot(history=_SHORT_HISTORY))) is None:
             return None
-        return self._find_certain(world)
+        return self._find_certain(job)
 
-    def _find_stuck(self, world: World, memory: _Memory, marks: _Marks) -> Finding | None:
-        snapshot, moving = self._still_snapshot(world, marks, history=0)
+    def _find_stuck(self, job: WatchedJob, memory: _Memory, marks: _Marks) -> Finding | None:
+        snapshot, moving = self._still_snapshot(job, marks, history=0)
         stuck = stuck_ranks(snapshot, cautious=True)
         held = {rank: marks[rank] for rank in stuck}
         if stuck and held == memory.stuck:
-            return self._stuck_finding(world, memory, held, cautious=True)
+            return self._stuck_finding(job, memory, held, cautious=True)
         memory.stuck = held
         if stuck:
             return None
@@ -153,17 +154,17 @@ class Judge:
         now = time.monotonic()
         if staying != memory.staying:
             memory.staying, memory.staying_since = staying, now
-            memory.cpu_then = {rank: _cpu(world, rank) for rank in staying}
-        elif staying and now - memory.staying_since >= _STAY_SECONDS and self._had_processor(world, memory):
-            return self._stuck_finding(world, memory, staying, cautious=False)
+            memory.cpu_then = {rank: _cpu(job, rank) for rank in staying}
+        elif staying and now - memory.staying_since >= _STAY_SECONDS and self._had_processor(job, memory):
+            return self._stuck_finding(job, memory, staying, cautious=False)
         if not staying and not moving:
             memory.judged = marks
         return None
 
-    def _still_snapshot(self, world: World, marks: _Marks, *, history: int) -> tuple[Snapshot, frozenset[int]]:
+    def _still_snapshot(self, job: WatchedJob, marks: _Marks, *, history: int) -> tuple[Snapshot, frozenset[int]]:
         """Take a snapshot in which every rank that has moved meanwhile is taken to run; return who they are."""
-        snapshot = world.snapshot(history=history)
-        again = world.marks()
+        snapshot = job.snapshot(history=history)
+        again = job.marks()
         moving = frozenset(rank for rank, mark in again.items() if marks.get(rank) != mark)
         ranks = [
             replace(state, threads=(None,)) if state is not None and state.rank in moving and not state.end else state
@@ -171,21 +172,21 @@ class Judge:
         ]
         return replace(snapshot, ranks=ranks), moving
 
-    def _had_processor(self, world: World, memory: _Memory) -> bool:
+    def _had_processor(self, job: WatchedJob, memory: _Memory) -> bool:
         """Say whether every rank that stays has run, or sleeps because there is nothing to do."""
         for rank in memory.staying:
-            found = activity(world.ranks[rank].process.pid)
+            found = activity(job.ranks[rank].process.pid)
             if found is None:
                 continue
-            worked = _cpu(world, rank) - memory.cpu_then.get(rank, 0.0) >= _CPU_SECONDS
+            worked = _cpu(job, rank) - memory.cpu_then.get(rank, 0.0) >= _CPU_SECONDS
             if found.state != "S" and not (worked and found.state == "R"):
                 return False
         return True
 
-    def _stuck_finding(self, world: World, memory: _Memory, held: _Marks, *, cautious: bool) -> Finding | None:
+    def _stuck_finding(self, job: WatchedJob, memory: _Memory, held: _Marks, *, cautious: bool) -> Finding | None:
         """Make the finding from a snapshot with the past, if nothing has moved after all."""
-        marks = world.marks()
-        snapshot, _ = self._still_snapshot(world, marks, history=_LONG_HISTORY)
+        marks = job.marks()
+        snapshot, _ = self._still_snapshot(job, marks, history=_LONG_HISTORY)
         if any(marks[rank] != mark for rank, mark in held.items()):
             return None
         if stuck_ranks(snapshot, cautious=cautious) != held.keys():
@@ -195,7 +196,7 @@ class Judge:
             return None
         if finding.kind is FindingKind.DEADLOCK:
             alive = {rank for rank, state in enumerate(snapshot.ranks) if state is None or state.end is None}
-            if memory.stuck_patience.holds_back(finding, alive - held.keys(), lambda rank: _starved(world, rank)):
+            if memory.stuck_patience.holds_back(finding, alive - held.keys(), lambda rank: _starved(job, rank)):
                 return None
         return self._with_latency(snapshot, finding)
 
@@ -219,9 +220,9 @@ def _waits(mark: tuple[int, ...]) -> bool:
     return any(mark[THREADS_AT : THREADS_AT + MAX_THREADS * THREAD_WORDS : THREAD_WORDS])
 
 
-def _starved(world: World, rank: int) -> float:
-    return starved_seconds(world.ranks[rank].process.pid) if rank in world.ranks else 0.0
+def _starved(job: WatchedJob, rank: int) -> float:
+    return starved_seconds(job.ranks[rank].process.pid) if rank in job.ranks else 0.0
 
 
-def _cpu(world: World, rank: int) -> float:
-    return processor_seconds(world.ranks[rank].process.pid)
+def _cpu(job: WatchedJob, rank: int) -> float:
+    return processor_seconds(job.ranks[rank].process.pid)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.guard.observe.kernel_view import Activity, activity
-from paceline.guard.observe.watched_job import World
+from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.rank.watched_process import STACK_IN_C_SIGNAL, STACK_SIGNAL, Session
 from paceline.guard.verdict.finding import Cause, Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
@@ -54,7 +54,7 @@ class Stragglers:
         self._next: dict[str, tuple[object, float]] = {}  # world -> (what they wait in, seconds of the next notice)
         self._looked: dict[str, float] = {}
 
-    def look(self, world: World) -> list[Notice]:
+    def look(self, world: WatchedJob) -> list[Notice]:
         """Return a notice if one is due."""
         now = time.monotonic()
         if now - self._looked.get(world.name, 0.0) < min(0.25, self._notice / 4):
@@ -77,7 +77,7 @@ class Stragglers:
         self._next[world.name] = (oldest, due * 2)
         return [self._notice_of(world, snapshot, seconds)]
 
-    def now(self, world: World) -> Notice | None:
+    def now(self, world: WatchedJob) -> Notice | None:
         """Return who waits for whom at this moment, if anybody does."""
         snapshot = world.snapshot(history=0)
         waits = _waits(snapshot)
@@ -86,7 +86,7 @@ class Stragglers:
         since = min(entered for _, entered in waits.values())
         return self._notice_of(world, snapshot, time.monotonic() - since / 1e9)
 
-    def _notice_of(self, world: World, snapshot: Snapshot, seconds: float) -> Notice:
+    def _notice_of(self, world: WatchedJob, snapshot: Snapshot, seconds: float) -> Notice:
         waiting = sorted(_waits(snapshot))
         wanted = sorted(ranks_waited_for(snapshot))
         late = _late(world, [rank for rank in wanted[:_MAX_LATE] if rank in world.ranks])
@@ -101,7 +101,7 @@ class Stragglers:
             summary += f" for {name_ranks(wanted)}"
         return Notice(seconds=seconds, summary=summary, late=late)
 
-    def _as_finding(self, world: World, seconds: float) -> Notice:
+    def _as_finding(self, world: WatchedJob, seconds: float) -> Notice:
         snapshot = world.snapshot(history=200)
         notice = self._notice_of(world, snapshot, seconds)
         wanted = tuple(sorted(ranks_waited_for(snapshot))) or tuple(sorted(_waits(snapshot)))
@@ -133,7 +133,7 @@ def _calls(state: RankState) -> list[tuple[int, int]]:
     return [(thread.call.number, thread.call.entered_ns) for thread in state.threads if thread is not None]
 
 
-def _late(world: World, ranks: Sequence[int]) -> tuple[Late, ...]:
+def _late(world: WatchedJob, ranks: Sequence[int]) -> tuple[Late, ...]:
     files = {
         rank: held.reader.path.with_name(f"stack.{held.process.pid}")
         for rank in ranks

@@ -1,4 +1,7 @@
-"""Reads the boards of communicators from outside: positions at which members call differently."""
+"""Reads the boards of communicators from outside: at which sequence numbers do members call differently?
+
+Ranks compare on the board themselves; two that write at the very same moment can both miss the other.
+"""
 
 from __future__ import annotations
 
@@ -12,42 +15,45 @@ from paceline.guard.shared_memory.board import calls_differ, sizes_differ
 from paceline.guard.shared_memory.layout import BOARD_ROWS
 from paceline.guard.shared_memory.record_fields import WORD
 
-_POSITION_SHIFT = numpy.uint64(32)
+_SEQUENCE_SHIFT = numpy.uint64(32)
 
 
-def differing_positions(folder: Path, world: str) -> list[tuple[str, int]]:
-    """Return the communicators and positions at which the members of a world differ."""
-    found = []
-    prefix = f"board.{world}."
+def differing_positions(folder: Path, job: str) -> list[tuple[str, int]]:
+    """Return each communicator of a job and sequence number at which its members differ."""
+    positions = []
+    prefix = f"board.{job}."
     for name in os.listdir(folder):
         if name.startswith(prefix):
             with suppress(FileNotFoundError):  # its communicator has just been freed
                 words = numpy.fromfile(folder / name, dtype=numpy.uint64)
-                found += [(name.removeprefix(prefix), sequence) for sequence in differing_rows(words)]
-    return found
+                positions += [(name.removeprefix(prefix), sequence) for sequence in differing_rows(words)]
+    return positions
 
 
 def differing_rows(words: numpy.ndarray[tuple[int], numpy.dtype[numpy.uint64]]) -> list[int]:
-    """Return the positions of a board at which members differ."""
+    """Return the sequence numbers on a board at which members differ."""
     num_members = words.size * WORD // (2 * BOARD_ROWS * WORD)
     if num_members == 0:
         return []
+    # calls, sizes: (row, member). A row is used again after BOARD_ROWS calls, so only the members that are at the
+    # row's newest sequence number are compared.
     calls = words[: BOARD_ROWS * num_members].reshape(BOARD_ROWS, num_members)
     sizes = words[BOARD_ROWS * num_members :].reshape(BOARD_ROWS, num_members)
-    positions = calls >> _POSITION_SHIFT
-    newest = positions.max(axis=1, keepdims=True)
-    there = (positions == newest) & (newest > 0)
+    sequences = calls >> _SEQUENCE_SHIFT
+    newest = sequences.max(axis=1, keepdims=True)
+    there = (sequences == newest) & (newest > 0)
+    # a quick test that most rows pass: all that are there wrote the same words
     top = numpy.where(there, calls, 0).max(axis=1, keepdims=True)
     large = numpy.where(there, sizes, 0).max(axis=1, keepdims=True)
     suspects = numpy.flatnonzero((there & ((calls != top) | (sizes != large))).any(axis=1))
     rows = []
     for row in suspects.tolist():
         members = numpy.flatnonzero(there[row]).tolist()
-        mine = [(int(calls[row, member]), int(sizes[row, member])) for member in members]
-        if any(calls_differ(mine[0][0], call) or _sizes_differ_from_any(mine, size) for call, size in mine):
+        written = [(int(calls[row, member]), int(sizes[row, member])) for member in members]
+        if any(calls_differ(written[0][0], call) or _differs_from_any(size, written) for call, size in written):
             rows.append(int(newest[row, 0]))
     return rows
 
 
-def _sizes_differ_from_any(members: list[tuple[int, int]], size: int) -> bool:
-    return any(sizes_differ(size, other) for _, other in members)
+def _differs_from_any(size: int, written: list[tuple[int, int]]) -> bool:
+    return any(sizes_differ(size, other) for _, other in written)

@@ -1,6 +1,6 @@
-"""What a live view shows of a run, read from the same rings as the judge reads: states, rates, who waits, who is last.
+"""What a live view shows of a run: states, rates, who waits, who comes last. It reads the rings that the judge reads.
 
-Nothing is asked of the ranks. How long ranks are in calls is sampled; the rest comes from their last few records.
+Nothing is asked of the ranks. The time they spend in calls is sampled; the rest comes from their last few records.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from paceline.guard.observe.watched_job import Rank, World
+from paceline.guard.observe.watched_job import WatchedJob
+from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_CODE, Family, shown_name
 from paceline.guard.verdict.snapshot import EndKind
@@ -18,11 +19,11 @@ from paceline.guard.verdict.waited_for import ranks_waited_for
 
 _WINDOW_SECONDS = 10.0  # over which rates are taken
 _FADE_SECONDS = 5.0  # how fast the past fades from the share of time in calls
-_SECONDS_PER_RANK = 200e-6  # a sample is at most one per so long and rank, so that thousands cost no more
+_SECONDS_PER_RANK = 200e-6  # between two samples, for each rank: with thousands there are fewer
 _RECENT, _FEW_RECENT, _MANY_RANKS = 32, 8, 256  # records of a rank that are read for each view, and for many ranks
-_SECONDS_PER_WANTED = 5e-3  # who is waited for is worked out at most once per so long and rank
+_SECONDS_PER_WAITED_FOR = 5e-3  # the same for working out who is waited for
 _KEPT_ARRIVALS = 200
-_LONG_SECONDS = 1.0  # a wait from which on it is shown who is waited for
+_LONG_SECONDS = 1.0  # waits this long show who is waited for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class RankView:
     state: str  # waiting, running, exited, raised, killed, absent
     call: str = ""
     site: str = ""
-    seconds: float = 0.0  # since it is inside that call
+    seconds: float = 0.0  # since it entered that call
     steps_per_second: float | None = None
     share_in_calls: float | None = None
     share_last: float | None = None
@@ -47,7 +48,7 @@ class JobView:
     world_size: int
     seconds: float  # since the run began, or the first rank was seen
     ranks: tuple[RankView, ...]
-    step_site: str = ""  # the line whose passes are counted as steps
+    step_site: str = ""  # the site whose calls are counted as steps
     steps: int = 0  # by the rank that has the fewest
     waited_for: tuple[int, ...] = ()
     last_rank: int | None = None  # the one that most often enters a collective last
@@ -55,18 +56,28 @@ class JobView:
 
 
 @dataclass(slots=True)
-class _Job:
+class _JobHistory:
     """What is remembered of one job between views."""
 
     since: float
-    shares: dict[int, float] = field(default_factory=dict)
-    weights: dict[int, float] = field(default_factory=dict)
-    counts: dict[int, dict[str, int]] = field(default_factory=dict)  # rank -> line -> calls made there
-    passes: deque[tuple[float, dict[int, dict[str, int]]]] = field(default_factory=deque)
-    counted: dict[str, int] = field(default_factory=dict)  # communicator -> last position whose arrivals were compared
-    wanted: tuple[int, ...] = ()
-    wanted_at: float = 0.0
-    arrivals: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ARRIVALS))
+    shares: dict[int, float] = field(default_factory=dict)  # rank -> fading sum of looks that found it in a call
+    weights: dict[int, float] = field(default_factory=dict)  # rank -> fading sum of all looks
+    counts: dict[int, dict[str, int]] = field(default_factory=dict)  # rank -> site -> calls made there
+    counts_then: deque[tuple[float, dict[int, dict[str, int]]]] = field(default_factory=deque)  # (when, counts)
+    compared: dict[str, int] = field(default_factory=dict)  # communicator -> last sequence whose arrivals were compared
+    waited_for: tuple[int, ...] = ()
+    waited_for_at: float = 0.0  # when that was worked out
+    arrivals: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ARRIVALS))  # (last, ms late)
+
+    def add_sample(self, rank: int, *, is_inside: bool, keep: float) -> None:
+        """Take one more look at a rank into its share of time in calls; `keep` is the weight of the past."""
+        self.shares[rank] = self.shares.get(rank, 0.0) * keep + is_inside * (1.0 - keep)
+        self.weights[rank] = self.weights.get(rank, 0.0) * keep + (1.0 - keep)
+
+    def share_in_calls(self, rank: int) -> float | None:
+        """Return the share of its time that a rank was in calls lately; None before the first look."""
+        weight = self.weights.get(rank, 0.0)
+        return self.shares[rank] / weight if weight > 0 else None
 
 
 class Gauges:
@@ -74,70 +85,68 @@ class Gauges:
 
     def __init__(self, began: float | None = None) -> None:
         self._began = began  # when the run began, by the monotonic clock; None: when each job is first seen
-        self._jobs: dict[str, _Job] = {}
+        self._histories: dict[str, _JobHistory] = {}
         self._sampled = 0.0
 
-    def _job(self, world: World) -> _Job:
-        if world.name not in self._jobs:
-            self._jobs[world.name] = _Job(since=self._began if self._began is not None else time.monotonic())
-        return self._jobs[world.name]
+    def _history_of(self, job: WatchedJob) -> _JobHistory:
+        if job.name not in self._histories:
+            self._histories[job.name] = _JobHistory(since=self._began if self._began is not None else time.monotonic())
+        return self._histories[job.name]
 
-    def sample(self, worlds: Sequence[World]) -> None:
+    def sample(self, jobs: Sequence[WatchedJob]) -> None:
         """Note which ranks are inside a call now."""
         now = time.monotonic()
         passed = now - self._sampled
-        if passed < _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds):
+        if passed < _SECONDS_PER_RANK * sum(len(job.ranks) for job in jobs):
             return
         self._sampled = now
         keep = max(0.0, 1.0 - passed / _FADE_SECONDS)
-        for world in worlds:
-            job = self._job(world)
-            for rank, held in world.ranks.items():
-                if not held.process.ended_ns:
-                    job.shares[rank] = job.shares.get(rank, 0.0) * keep + held.reader.is_inside() * (1.0 - keep)
-                    job.weights[rank] = job.weights.get(rank, 0.0) * keep + (1.0 - keep)
+        for job in jobs:
+            history = self._history_of(job)
+            for rank, watched in job.ranks.items():
+                if not watched.process.ended_ns:
+                    history.add_sample(rank, is_inside=watched.reader.is_inside(), keep=keep)
 
-    def views(self, worlds: Sequence[World]) -> list[JobView]:
+    def views(self, jobs: Sequence[WatchedJob]) -> list[JobView]:
         """Return what is to be shown of each job that has a rank left; of the last one if none has."""
-        shown = [world for world in worlds if not world.has_ended()] or list(worlds)[-1:]
-        return [self._view(world, self._job(world)) for world in shown]
+        shown = [job for job in jobs if not job.has_ended()] or list(jobs)[-1:]
+        return [self._view(job, self._history_of(job)) for job in shown]
 
-    def _view(self, world: World, job: _Job) -> JobView:
+    def _view(self, job: WatchedJob, history: _JobHistory) -> JobView:
         now = time.monotonic()
-        self._read_records(world, job, now)
-        site = _busiest_site(job)
-        rates = _rates(job, site)
-        last, by_ms, shares = _who_is_last(job)
+        self._read_records(job, history, now)
+        site = _busiest_site(history)
+        rates = _rates(history, site)
+        last, by_ms, shares = _who_is_last(history)
         ranks = []
-        for rank in range(world.world_size):
-            held = world.ranks.get(rank)
-            if held is None:
+        for rank in range(job.world_size):
+            watched = job.ranks.get(rank)
+            if watched is None:
                 ranks.append(RankView(rank=rank, state="absent", detail="has not joined the job yet"))
                 continue
-            weight = job.weights.get(rank, 0.0)
             ranks.append(
                 _rank_view(
-                    world, rank, held,
+                    job, rank, watched,
                     steps_per_second=rates.get(rank),
-                    share_in_calls=job.shares[rank] / weight if weight > 0 else None,
+                    share_in_calls=history.share_in_calls(rank),
                     share_last=shares.get(rank, 0.0) if shares else None,
                 )
             )  # fmt: skip
-        steps = [job.counts[rank].get(site, 0) for rank in job.counts] if site else []
+        steps = [history.counts[rank].get(site, 0) for rank in history.counts] if site else []
         return JobView(
-            world_size=world.world_size, seconds=now - job.since, ranks=tuple(ranks), step_site=site,
+            world_size=job.world_size, seconds=now - history.since, ranks=tuple(ranks), step_site=site,
             steps=min(steps, default=0), last_rank=last, last_by_ms=by_ms,
-            waited_for=_waited_for(world, job, ranks, now),
+            waited_for=_waited_for(job, history, ranks, now),
         )  # fmt: skip
 
-    def _read_records(self, world: World, job: _Job, now: float) -> None:
-        entered: dict[tuple[str, int], dict[int, int]] = {}
+    def _read_records(self, job: WatchedJob, history: _JobHistory, now: float) -> None:
+        entered: dict[tuple[str, int], dict[int, int]] = {}  # (communicator, sequence) -> rank -> when it entered
         sizes: dict[str, int] = {}
-        for rank, held in world.ranks.items():
-            reader = held.reader
+        for rank, watched in job.ranks.items():
+            reader = watched.reader
             reader.read_texts()
-            counts = job.counts.setdefault(rank, {})
-            for call in reader.recent(_RECENT if len(world.ranks) <= _MANY_RANKS else _FEW_RECENT):
+            counts = history.counts.setdefault(rank, {})
+            for call in reader.recent(_RECENT if len(job.ranks) <= _MANY_RANKS else _FEW_RECENT):
                 operation = BY_CODE.get(call.operation)
                 if operation is None:
                     continue  # half of a record that is being written
@@ -147,50 +156,52 @@ class Gauges:
                     identity = known.identity
                     sizes[identity] = known.size
                     entered.setdefault((identity, call.sequence), {})[rank] = call.entered_ns
-        job.passes.append((now, {rank: dict(counts) for rank, counts in job.counts.items()}))
-        while len(job.passes) > 2 and job.passes[1][0] < now - _WINDOW_SECONDS:
-            job.passes.popleft()
-        _compare_arrivals(job, entered, sizes)
+        history.counts_then.append((now, {rank: dict(counts) for rank, counts in history.counts.items()}))
+        while len(history.counts_then) > 2 and history.counts_then[1][0] < now - _WINDOW_SECONDS:
+            history.counts_then.popleft()
+        _compare_arrivals(history, entered, sizes)
 
 
-def _waited_for(world: World, job: _Job, ranks: Sequence[RankView], now: float) -> tuple[int, ...]:
+def _waited_for(job: WatchedJob, history: _JobHistory, ranks: Sequence[RankView], now: float) -> tuple[int, ...]:
     """Return who is waited for, if anybody has waited for long; from a snapshot, which takes some time."""
     if not any(view.state == "waiting" and view.seconds >= _LONG_SECONDS for view in ranks):
         return ()
-    if now - job.wanted_at >= _SECONDS_PER_WANTED * len(world.ranks):
-        job.wanted_at = now
-        job.wanted = tuple(sorted(ranks_waited_for(world.snapshot(history=0))))
-    return job.wanted
+    if now - history.waited_for_at >= _SECONDS_PER_WAITED_FOR * len(job.ranks):
+        history.waited_for_at = now
+        history.waited_for = tuple(sorted(ranks_waited_for(job.snapshot(history=0))))
+    return history.waited_for
 
 
-def _compare_arrivals(job: _Job, entered: dict[tuple[str, int], dict[int, int]], sizes: dict[str, int]) -> None:
+def _compare_arrivals(
+    history: _JobHistory, entered: dict[tuple[str, int], dict[int, int]], sizes: dict[str, int]
+) -> None:
     """Note who came last to each collective that all members have entered since the last time."""
     for (identity, sequence), times in sorted(entered.items(), key=lambda item: item[0][1]):
-        if sequence <= job.counted.get(identity, 0) or len(times) < max(2, sizes[identity]):
+        if sequence <= history.compared.get(identity, 0) or len(times) < max(2, sizes[identity]):
             continue
-        job.counted[identity] = sequence
+        history.compared[identity] = sequence
         ordered = sorted(times, key=lambda rank: times[rank])
         middle = times[ordered[(len(ordered) - 1) // 2]]
-        job.arrivals.append((ordered[-1], (times[ordered[-1]] - middle) / 1e6))
+        history.arrivals.append((ordered[-1], (times[ordered[-1]] - middle) / 1e6))
 
 
-def _who_is_last(job: _Job) -> tuple[int | None, float, dict[int, float]]:
+def _who_is_last(history: _JobHistory) -> tuple[int | None, float, dict[int, float]]:
     """Return who is last clearly more often than chance has it, by how many milliseconds, and everybody's share."""
-    if not job.arrivals:
+    if not history.arrivals:
         return None, 0.0, {}
-    counts = Counter(rank for rank, _ in job.arrivals)
-    shares = {rank: count / len(job.arrivals) for rank, count in counts.items()}
+    counts = Counter(rank for rank, _ in history.arrivals)
+    shares = {rank: count / len(history.arrivals) for rank, count in counts.items()}
     rank, count = counts.most_common(1)[0]
-    delays = sorted(delay for late, delay in job.arrivals if late == rank)
-    if count < 3 or shares[rank] < max(0.4, 1.5 / max(2, len(job.counts))):
+    delays = sorted(delay for late, delay in history.arrivals if late == rank)
+    if count < 3 or shares[rank] < max(0.4, 1.5 / max(2, len(history.counts))):
         return None, 0.0, shares
     return rank, delays[len(delays) // 2], shares
 
 
-def _busiest_site(job: _Job) -> str:
+def _busiest_site(history: _JobHistory) -> str:
     """Return the line at which most calls were made in the last seconds; if none were, in all."""
-    _, before = job.passes[0]
-    _, after = job.passes[-1]
+    _, before = history.counts_then[0]
+    _, after = history.counts_then[-1]
     made: Counter[str] = Counter()
     in_all: Counter[str] = Counter()
     for rank, counts in after.items():
@@ -201,9 +212,9 @@ def _busiest_site(job: _Job) -> str:
     return chosen[0][0] if chosen else ""
 
 
-def _rates(job: _Job, site: str) -> dict[int, float]:
-    began, before = job.passes[0]
-    ended, after = job.passes[-1]
+def _rates(history: _JobHistory, site: str) -> dict[int, float]:
+    began, before = history.counts_then[0]
+    ended, after = history.counts_then[-1]
     if not site or ended - began < 0.2:
         return {}
     return {
@@ -214,20 +225,20 @@ def _rates(job: _Job, site: str) -> dict[int, float]:
 
 
 def _rank_view(
-    world: World,
+    job: WatchedJob,
     rank: int,
-    held: Rank,
+    watched: WatchedRank,
     *,
     steps_per_second: float | None,
     share_in_calls: float | None,
     share_last: float | None,
 ) -> RankView:
-    end = world.end(rank)
+    end = job.end(rank)
     if end is not None:
         state = "exited" if end.kind is EndKind.ABORTED else end.kind.value
         return RankView(rank=rank, state=state, site=end.site, detail=end.detail)
-    waiting = next((found for found in held.reader.threads() if found is not None), None)
-    inside = waiting is not None and held.reader.word(layout.LOST) & layout.LOST_THREADS == 0
+    waiting = next((found for found in watched.reader.threads() if found is not None), None)
+    inside = waiting is not None and watched.reader.word(layout.LOST) & layout.LOST_THREADS == 0
     if waiting is None or not inside:
         return RankView(
             rank=rank, state="running", steps_per_second=steps_per_second, share_in_calls=share_in_calls,

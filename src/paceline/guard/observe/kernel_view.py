@@ -1,4 +1,7 @@
-"""Processes of the system: alive or not, how they ended, what they do now, and ending them with all they started."""
+"""What the kernel says of processes: whether they live, how they ended, what they do now; and how to end them all.
+
+It knows nothing of ranks or rings.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,13 @@ class Activity:
     rss_bytes: int
 
 
-class Watched:
-    """A process that is not our child, held by a descriptor so that its number cannot become another's."""
+class ProcessHandle:
+    """A process that is not our child, held by a descriptor: its number alone may come to name another process."""
 
     def __init__(self, pid: int, began: int) -> None:
         self.pid = pid
-        self.ended_ns = 0
-        self.status: int | None = None  # as wait gives it, once it has ended and if it could be learnt
+        self.ended_ns = 0  # when we saw that it had ended; 0 while it lives
+        self.status: int | None = None  # as wait gives it, once it has ended and if the kernel tells us
         self._descriptor: int | None = None
         self._began = began
         try:
@@ -42,7 +45,7 @@ class Watched:
         except ProcessLookupError:
             self._note_end()
         except OSError:
-            pass  # no descriptor is to be had, for example because there are too many: its start time names it too
+            pass  # no descriptor, for example because too many are open: then its start time tells it from another
         if not self.ended_ns and _began(pid) != began:
             self.close()
             self._note_end()
@@ -56,32 +59,33 @@ class Watched:
         return self._descriptor if not self.ended_ns else None
 
     def has_ended(self) -> bool:
-        """Say whether the process has ended; learn how, if that can be learnt."""
+        """Say whether the process has ended, and ask how."""
         if not self.ended_ns:
-            if not self._has_gone():
+            if not self._is_gone():
                 return False
             self._note_end()
         if self.status is None and self._descriptor is not None:
-            self.status = self._learn_status()
+            self.status = self._ask_status()
         return True
 
-    def _has_gone(self) -> bool:
+    def _is_gone(self) -> bool:
         if self._descriptor is None:
             return _began(self.pid) != self._began
         ends = select.poll()  # not select, which knows no descriptor beyond 1023
         ends.register(self._descriptor, select.POLLIN)
         return bool(ends.poll(0))
 
-    def _learn_status(self) -> int | None:
+    def _ask_status(self) -> int | None:
+        """Return the exit status: of a zombie from /proc, of one that was reaped from its descriptor if Linux can."""
         with suppress(OSError):
             stat = read_stat(self.pid)
             if stat.state == "Z":
                 return stat.status
         assert self._descriptor is not None
-        asked = bytearray(_INFO.pack(_INFO_EXIT, *([0] * 13)))
+        answer = bytearray(_INFO.pack(_INFO_EXIT, *([0] * 13)))
         with suppress(OSError):
-            fcntl.ioctl(self._descriptor, _GET_INFO, asked)
-            mask, *_, status = _INFO.unpack(asked)
+            fcntl.ioctl(self._descriptor, _GET_INFO, answer)
+            mask, *_, status = _INFO.unpack(answer)
             if mask & _INFO_EXIT:
                 return int(status)
         return None
@@ -109,7 +113,7 @@ def _began(pid: int) -> int:
 
 
 def activity(pid: int) -> Activity | None:
-    """Return what a process does now, or None if it has gone."""
+    """Return what a process does now, or None if it has exited."""
     try:
         stat = read_stat(pid)
     except OSError:
@@ -117,8 +121,8 @@ def activity(pid: int) -> Activity | None:
     return Activity(state=stat.state, rss_bytes=stat.memory_pages * os.sysconf("SC_PAGE_SIZE"))
 
 
-def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
-    """Kill everything below these processes, and what they start meanwhile, until nothing is left."""
+def end_all(roots: Iterable[int], *, also: Iterable[ProcessHandle] = ()) -> None:
+    """Kill everything that these processes started, and go on until nothing is left: they may start more meanwhile."""
     deadline = time.monotonic() + _END_SECONDS
     also = list(also)
     while time.monotonic() < deadline:
@@ -128,7 +132,7 @@ def end_all(roots: Iterable[int], *, also: Iterable[Watched] = ()) -> None:
                 os.kill(pid, signal.SIGKILL)
         for process in also:
             process.kill()
-        for pid in living:
+        for pid in living:  # those that are our own children stay as zombies until we wait for them
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         if not living and all(process.has_ended() for process in also):

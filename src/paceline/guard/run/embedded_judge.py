@@ -12,7 +12,7 @@ from pathlib import Path
 from paceline.guard.judge.judge import Judge
 from paceline.guard.judge.stragglers import Stragglers
 from paceline.guard.observe.kernel_view import end_all
-from paceline.guard.observe.watched_job import SharedMemory
+from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.run.watched_run import LOOK_SECONDS, Options
 from paceline.guard.verdict.finding import Finding
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
@@ -28,14 +28,14 @@ def watch_ranks(folder: Path, starter: int, options: Options) -> tuple[Finding, 
         finding = _watch(rings, folder, starter, options)
         if finding is None:
             return None
-        end_all([], also=[process for world in rings.worlds() for process in world.processes()])
+        end_all([], also=[process for job in rings.jobs() for process in job.processes()])
         remove_mpi_leftovers(mpi_files)
-        return finding, options.keep(folder, rings.worlds(), finding)
+        return finding, options.keep(folder, rings.jobs(), finding)
 
 
 @contextmanager
-def _rings(folder: Path) -> Iterator[SharedMemory]:
-    rings = SharedMemory(folder)
+def _rings(folder: Path) -> Iterator[LocalRings]:
+    rings = LocalRings(folder)
     try:
         (folder / "judge").write_text(f"{os.getpid()} {start_time(os.getpid())}")
         yield rings
@@ -44,7 +44,7 @@ def _rings(folder: Path) -> Iterator[SharedMemory]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _watch(rings: SharedMemory, folder: Path, starter: int, options: Options) -> Finding | None:
+def _watch(rings: LocalRings, folder: Path, starter: int, options: Options) -> Finding | None:
     judge = Judge(rings, folder)
     stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
     lonely_since = None
@@ -53,7 +53,7 @@ def _watch(rings: SharedMemory, folder: Path, starter: int, options: Options) ->
         found = judge.look()
         if found is not None:
             return found
-        worlds = rings.worlds()
+        worlds = rings.jobs()
         for notice in [notice for world in worlds for notice in stragglers.look(world)]:
             if notice.finding is not None:
                 return notice.finding

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline.guard.observe.watched_job import World
+from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.shared_memory import layout
 from paceline.guard.verdict.finding import Finding
@@ -21,7 +21,7 @@ WORK_PREFIX = "work."  # files in the run's folder that loaders write, one for e
 
 
 def keep_records(
-    out: Path | None, folder: Path, worlds: Sequence[World], finding: Finding | None, command: Sequence[str]
+    out: Path | None, folder: Path, worlds: Sequence[WatchedJob], finding: Finding | None, command: Sequence[str]
 ) -> Path | None:
     """Copy the records into a new folder and return it; without a finding only if a folder was asked for."""
     if finding is None and out is None:
@@ -35,7 +35,7 @@ def keep_records(
     return kept
 
 
-def _copy_rings(worlds: Sequence[World], kept: Path) -> list[int]:
+def _copy_rings(worlds: Sequence[WatchedJob], kept: Path) -> list[int]:
     """Copy the ranks' records as long as there is room; return the ranks that had none."""
     num_bytes = 0
     left_out = []
@@ -63,7 +63,7 @@ def copy_used(source: Path, target: Path) -> int:
     return num_bytes
 
 
-def _about(worlds: Sequence[World], finding: Finding | None, command: Sequence[str], left_out: list[int]) -> Any:
+def _about(worlds: Sequence[WatchedJob], finding: Finding | None, command: Sequence[str], left_out: list[int]) -> Any:
     now_ns = time.monotonic_ns()
     decided_ns = finding.decided_ns if finding is not None and finding.decided_ns else now_ns
     return {
@@ -79,7 +79,7 @@ def _about(worlds: Sequence[World], finding: Finding | None, command: Sequence[s
     }
 
 
-def _ends(world: World, decided_ns: int) -> list[dict[str, Any]]:
+def _ends(world: WatchedJob, decided_ns: int) -> list[dict[str, Any]]:
     """Say how ranks have ended; not of those that the guard has ended after a finding."""
     return [
         {"rank": rank, "kind": end.kind.value, "detail": end.detail, "site": end.site, "at_ns": end.at_ns}
@@ -88,7 +88,7 @@ def _ends(world: World, decided_ns: int) -> list[dict[str, Any]]:
     ]
 
 
-def _sites(worlds: Sequence[World], finding: Finding | None) -> list[tuple[str, str]]:
+def _sites(worlds: Sequence[WatchedJob], finding: Finding | None) -> list[tuple[str, str]]:
     """Return the places whose source matters, those of the finding first, each with the folder it is shown from."""
     folders = list(dict.fromkeys(held.reader.folder for world in worlds for held in world.ranks.values()))
     groups = [] if finding is None else list(finding.groups)

@@ -22,7 +22,8 @@ from paceline.errors import InputError
 from paceline.guard.judge.judge import Judge
 from paceline.guard.judge.stragglers import Notice, Stragglers
 from paceline.guard.observe.kernel_view import end_all
-from paceline.guard.observe.watched_job import SharedMemory, World
+from paceline.guard.observe.local_rings import LocalRings
+from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.run_registry import MEMORY, PREFIX
 from paceline.guard.shared_memory.ring import judge_lives
@@ -46,10 +47,10 @@ class Options:
 
     notice_seconds: float = 10.0
     timeout_seconds: float | None = None
-    keep: Callable[[Path, list[World], Finding | None], Path | None] = lambda folder, worlds, finding: None
+    keep: Callable[[Path, list[WatchedJob], Finding | None], Path | None] = lambda folder, worlds, finding: None
     on_notice: Callable[[Notice], None] = lambda notice: None
     on_begin: Callable[[Path], None] = lambda folder: None  # before anything is started
-    on_look: Callable[[SharedMemory], None] = lambda rings: None  # again and again; it must not raise
+    on_look: Callable[[LocalRings], None] = lambda rings: None  # again and again; it must not raise
     on_end: Callable[[Path, Result], None] = lambda folder, result: None  # before the folder is removed
 
 
@@ -75,10 +76,10 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
         options.on_begin(folder)
         _prctl(_PR_SET_CHILD_SUBREAPER)
         process = _start(command, watched_environment(folder))
-        rings = SharedMemory(folder)
+        rings = LocalRings(folder)
         try:
             finding = _watch(process, rings, folder, options, signals)
-            worlds = rings.worlds()
+            worlds = rings.jobs()
             by_itself = process.poll() is not None
             if finding is not None or signals.received is not None:
                 end_all([os.getpid()], also=[held for world in worlds for held in world.processes()])
@@ -102,7 +103,7 @@ def run_watched(command: Sequence[str], options: Options) -> Result:
 
 
 def _watch(
-    process: subprocess.Popen[bytes], rings: SharedMemory, folder: Path, options: Options, signals: _Signals
+    process: subprocess.Popen[bytes], rings: LocalRings, folder: Path, options: Options, signals: _Signals
 ) -> Finding | None:
     judge = Judge(rings, folder)
     stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
@@ -124,9 +125,9 @@ def _watch(
     return _unless_at_fault(folder, lambda: judge.look_back(failed=process.returncode != 0))
 
 
-def _tell_who_waits(rings: SharedMemory, stragglers: Stragglers, options: Options) -> None:
+def _tell_who_waits(rings: LocalRings, stragglers: Stragglers, options: Options) -> None:
     """Someone ends a job that seems to hang: say where its ranks are."""
-    for world in rings.worlds():
+    for world in rings.jobs():
         notice = stragglers.now(world)
         if notice is not None:
             options.on_notice(notice)
@@ -135,7 +136,7 @@ def _tell_who_waits(rings: SharedMemory, stragglers: Stragglers, options: Option
 class _Ending:
     """A job that was told to end. Ranks that save something have some time; those that hang have little."""
 
-    def __init__(self, rings: SharedMemory) -> None:
+    def __init__(self, rings: LocalRings) -> None:
         self._rings = rings
         self._marks: dict[str, dict[int, tuple[int, ...]]] = {}
         self._since = time.monotonic()
@@ -149,14 +150,14 @@ class _Ending:
         self._began = self._began or time.monotonic()
         if time.monotonic() - self._began > SAVE_SECONDS:
             return True
-        worlds = self._rings.worlds()
+        worlds = self._rings.jobs()
         marks = {world.name: world.marks() for world in worlds}
         if marks != self._marks or not all(_all_wait(world) for world in worlds):
             self._marks, self._since = marks, time.monotonic()
         return bool(worlds) and time.monotonic() - self._since > _END_SECONDS
 
 
-def _all_wait(world: World) -> bool:
+def _all_wait(world: WatchedJob) -> bool:
     states = [state for state in world.snapshot(history=0).ranks if state is not None and state.end is None]
     return bool(states) and all(state.waits for state in states)
 
@@ -171,11 +172,11 @@ def _unless_at_fault(folder: Path, look: Callable[[], Finding | None]) -> Findin
         return None
 
 
-def _look(judge: Judge, rings: SharedMemory, stragglers: Stragglers, options: Options) -> Finding | None:
+def _look(judge: Judge, rings: LocalRings, stragglers: Stragglers, options: Options) -> Finding | None:
     found = judge.look()
     if found is not None:
         return found
-    for world in rings.worlds():
+    for world in rings.jobs():
         for notice in stragglers.look(world):
             if notice.finding is not None:
                 return notice.finding
@@ -199,9 +200,9 @@ def _not_found(name: str) -> str:
     return f"there is no program {name!r} here or on the PATH; is its environment active?"
 
 
-def _end(process: subprocess.Popen[bytes], rings: SharedMemory) -> None:
+def _end(process: subprocess.Popen[bytes], rings: LocalRings) -> None:
     """Leave no process behind: the launcher, ranks that have outlived it, and what they started."""
-    ranks = [held for world in rings.worlds() for held in world.processes()]
+    ranks = [held for world in rings.jobs() for held in world.processes()]
     if process.poll() is None or any(not held.has_ended() for held in ranks):
         end_all([os.getpid()], also=ranks)
     process.wait()
@@ -244,7 +245,7 @@ def exit_code(status: int, signals: _Signals | None) -> int:
     return shell_code(status)
 
 
-def _failures(worlds: Sequence[World]) -> tuple[tuple[int, End], ...]:
+def _failures(worlds: Sequence[WatchedJob]) -> tuple[tuple[int, End], ...]:
     found = []
     for world in worlds:
         for state in world.snapshot(history=0).ranks:

@@ -1,0 +1,91 @@
+"""How a rank ended: exited, raised, aborted or killed, with the evidence for it.
+
+What the rank itself said comes first. What the kernel says of its process is asked only if the rank said nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from paceline.guard.observe.ring_reader import RingReader
+from paceline.guard.observe.watched_rank import WatchedRank
+from paceline.guard.shared_memory import layout
+from paceline.guard.verdict.finding import Cause
+from paceline.guard.verdict.snapshot import End, EndKind
+from paceline.process.exit_codes import signal_name
+from paceline.process.procfs import out_of_memory_kills
+
+_MAX_MESSAGE = 200  # characters of an exception's message that are shown
+# what messages of torch and MPI say when it was another rank that went away
+_BY_PEER = (
+    "closed by peer", "reset by peer", "broken pipe", "connection refused", "timed out waiting", "remote process",
+)  # fmt: skip
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, or a limit on file sizes is full
+
+
+def rank_end(rank: WatchedRank) -> End | None:
+    """Return how a rank has ended or is ending; None while it lives."""
+    reader = rank.reader
+    ending, ended = reader.word(layout.ENDING), rank.process.has_ended()
+    if ending == layout.LIVES and not ended:
+        return None
+    at = reader.word(layout.ENDED_AT) or rank.process.ended_ns
+    exception = _last_text(reader, "raised").get("raised")
+    if exception is not None:
+        return _raised_end(reader, exception, at)
+    if ending == layout.ABORTS:
+        text = _last_text(reader, "abort")
+        return End(kind=EndKind.ABORTED, detail=f"Abort({text['abort']})", site=_first_site(reader, text), at_ns=at)
+    if ending in (layout.EXITS, layout.EXITS_AT_ONCE):
+        text = _last_text(reader, "exit")
+        code = text.get("exit")
+        detail = f"{text['how']}({code})" if text else "came to the end of the script"
+        return End(kind=EndKind.EXITED, detail=detail, site=_first_site(reader, text), exit_code=code, at_ns=at)
+    return _unannounced_end(rank, at)
+
+
+def _raised_end(reader: RingReader, exception: Mapping[str, Any], at: int) -> End:
+    kind, message = exception["type"], str(exception["message"])
+    words = " ".join(message.split())
+    shown = words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
+    is_full = exception.get("errno") in _NO_SPACE or "No space left on device" in message
+    cause = Cause.DISK_FULL if is_full else None
+    if kind in ("MemoryError", "OutOfMemoryError"):
+        cause = Cause.OUT_OF_MEMORY
+    return End(
+        kind=EndKind.RAISED,
+        detail=f"{kind}: {shown}" if shown else str(kind),
+        site=_first_site(reader, exception),
+        cause=cause,
+        at_ns=at,
+        failed_call=exception.get("call"),
+        by_peer=any(text in message.lower() for text in _BY_PEER),
+    )
+
+
+def _unannounced_end(rank: WatchedRank, at: int) -> End:
+    """Return the end of a rank that left without a word: a signal, or a library that called exit."""
+    status = rank.process.status  # as wait gives it; None where the kernel does not tell
+    number = status & 0x7F if status is not None else None
+    if number == 0 and status is not None:
+        code = status >> 8
+        return End(kind=EndKind.EXITED, detail=f"exit code {code}, not by way of Python", exit_code=code, at_ns=at)
+    detail = f"by {signal_name(number)}" if number else "by a signal, or by a library that ended the process"
+    kills = out_of_memory_kills() - rank.kills_before
+    if number == signal.SIGKILL and kills > 0:
+        detail += f"; the kernel has killed {kills} process(es) for memory since the job began"
+        return End(kind=EndKind.KILLED, detail=detail, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at)
+    return End(kind=EndKind.KILLED, detail=f"{detail}{rank.memory_growth()}", signal=number, at_ns=at)
+
+
+def _last_text(reader: RingReader, key: str) -> dict[str, Any]:
+    """Return the last of the rank's texts that has this key, or an empty one."""
+    return next((text for text in reversed(reader.texts) if key in text), {})
+
+
+def _first_site(reader: RingReader, text: Mapping[str, Any]) -> str:
+    frames = text.get("frames") or []
+    return reader.frames_text(frames[:1])[0] if frames else ""
