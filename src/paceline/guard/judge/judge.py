@@ -89,22 +89,30 @@ class Judge:
         return self._sources[path]
 
     def _look_at(self, job: WatchedJob, memory: _Memory) -> Finding | None:
+        """Look once at a job.
+
+        | since the last look                                    | asked                                             |
+        |--------------------------------------------------------|---------------------------------------------------|
+        | a rank has stopped or ended, or a finding is held back | everything that is certain, with the whole past   |
+        | something else has changed                             | what boards show, and who is missed by new calls  |
+        | a rank waits and has not moved                         | who can never move, if nothing was certain        |
+        """
         job.note_memory()
         marks = job.marks()
         changed = marks != memory.marks
         still = any(mark == memory.marks.get(rank) and _waits(mark) for rank, mark in marks.items())
-        memory.marks = marks
         stopped = [rank for rank, mark in marks.items() if mark[STOPPED]]
         ended = frozenset(rank for rank, mark in marks.items() if mark[-1])
+        must_look = bool(stopped) or memory.patience.held_since is not None or (ended != memory.ended and changed)
+        memory.marks, memory.ended = marks, ended
         finding = None
-        if stopped or memory.patience.held_since is not None or (ended != memory.ended and changed):
+        if must_look:
             finding = self._find_certain(job)
             if finding is None:
                 for rank in stopped:
-                    job.let_go_on(rank)
+                    job.let_go_on(rank)  # what it saw of another rank fits after all
         elif changed:
             finding = self._find_missed(job, memory) or self._find_gone(job)
-        memory.ended = ended
         if finding is not None:
             held = memory.patience.holds_back(finding, coming_ranks(finding), lambda rank: _starved(job, rank))
             return None if held else finding
