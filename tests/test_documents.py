@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline.guard.verdict.finding import Cause
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -54,6 +56,11 @@ def test_the_readme_shows_the_classic_case() -> None:
     commands = [command for document, command, _ in shown_commands() if document == "README.md"]
     assert "paceline plan --samples 100 --ranks 7 --batch 3" in commands
     assert "paceline run -n 7 examples/classic.py" in commands
+
+
+def test_every_cause_is_documented_with_its_sentence() -> None:
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*) \|$", (ROOT / "docs" / "guard.md").read_text(), flags=re.MULTILINE))
+    assert {str(cause): rows.get(str(cause)) for cause in Cause} == {str(cause): cause.sentence for cause in Cause}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
