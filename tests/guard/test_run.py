@@ -113,7 +113,7 @@ def test_a_finding_is_printed_once_and_kept_with_its_records(tmp_path: Path) -> 
     waiting = next(group for group in finding["groups"] if group["state"] == "blocked")
     assert waiting == {
         "ranks": [0, 2], "state": "blocked", "call": "Barrier", "communicator": "WORLD", "sequence": 1,
-        "site": "train.py:6", "count": None, "dtype": None, "detail": "",
+        "site": "train.py:6", "count": None, "dtype": None, "detail": "", "has_returned": False,
     }  # fmt: skip
     (kept,) = (tmp_path / "kept").iterdir()
     assert json.loads((kept / "diagnosis.json").read_text()) == outcome
