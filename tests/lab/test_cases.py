@@ -77,7 +77,7 @@ def test_what_was_measured_is_what_the_case_states(case: Case) -> None:
 
 def test_the_document_is_made_of_the_cases_and_the_record() -> None:
     made = document(all_cases(), json.loads(RECORD.read_text()))
-    assert (ROOT / "docs" / "breaks.md").read_text() == made, "make docs/breaks.md anew: make breaks"
+    assert (ROOT / "docs" / "breaks.md").read_text() == made, "docs/breaks.md is out of date: run make breaks"
     assert "training hangs at end of epoch" in made
 
 
