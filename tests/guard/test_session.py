@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from paceline.guard.rank.watched_process import STACK_IN_C_SIGNAL, STACK_SIGNAL
+from paceline.process.stacks import OF_JUDGE
 
 _DEADLINE = 60.0
 
@@ -51,15 +51,15 @@ def test_a_question_is_answered_and_one_that_comes_late_does_not_end_the_rank(tm
     try:
         assert process.stdout.readline() == b"ready\n"
         stack = tmp_path / f"stack.{process.pid}"
-        for number in (STACK_SIGNAL, STACK_IN_C_SIGNAL):
+        for number in OF_JUDGE:
             size = stack.stat().st_size
             os.kill(process.pid, number)
             wait_until(lambda size=size: stack.stat().st_size > size)  # type: ignore[misc]
         process.stdin.close()
         wait_until(
-            lambda: not has_handler(process.pid, signal.SIGINT) and not has_handler(process.pid, STACK_IN_C_SIGNAL)
+            lambda: not has_handler(process.pid, signal.SIGINT) and not has_handler(process.pid, OF_JUDGE.urgent)
         )
-        for number in (STACK_SIGNAL, STACK_IN_C_SIGNAL):
+        for number in OF_JUDGE:
             os.kill(process.pid, number)
         os.kill(process.pid, signal.SIGTERM)  # it ends by this one, which comes after them
         assert process.wait(_DEADLINE) == -signal.SIGTERM

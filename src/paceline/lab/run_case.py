@@ -1,14 +1,9 @@
-"""Runs the program of a case with real ranks, bare or under the guard, and says what was seen of each rank.
-
-A job hangs when for some seconds no rank has printed, ended, or moved to another line, and none is still importing.
-Processor time is no sign: MPI ranks poll while they wait.
-"""
+"""Runs the program of a case with real ranks, bare or under the guard, and says what was seen of each rank."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -23,21 +18,18 @@ from typing import Any
 
 from paceline.guard.observe.kernel_view import end_all
 from paceline.lab.case import CASES, Case
-from paceline.lab.run_script import STACK_IN_C_SIGNAL, STACK_SIGNAL
+from paceline.lab.hang_detector import HangDetector, RankFiles, read_text
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.exit_codes import shell_code
 from paceline.process.launchers import without_job
-from paceline.process.procfs import command_of, is_alive, wait_until_gone
+from paceline.process.procfs import command_of, wait_until_gone
 
 QUIET_SECONDS = 3.0  # without any progress, and more on a slow machine: a bare job hangs
 GUARDED_QUIET_SECONDS = 20.0  # the guard should have spoken long before
 DEADLINE_SECONDS = 90.0
 _BARE_NICENESS = 10  # ranks of MPI that hang poll, and would take the processors from the case beside them
 _LOOK_SECONDS = 0.05
-_ASK_SECONDS = 0.3
-_HEAD = "(most recent call first):"  # of each stack
-_LEAVE_SECONDS = 15.0  # for ranks whose scripts are over to leave
 _RANK, _RANKS = (Path(__file__).parent / name for name in ("run_script.py", "fork_ranks.py"))
 
 
@@ -176,9 +168,10 @@ def _run(
         try:
             if niceness:
                 os.setpriority(os.PRIO_PROCESS, process.pid, niceness)  # before it starts ranks: they take it over
-            waited = _wait(process, _Progress(folder, case.num_ranks), quiet)
+            files = [RankFiles(folder, rank) for rank in range(case.num_ranks)]
+            waited = _wait(process, HangDetector(files), quiet)
             seconds = time.monotonic() - begun
-            ranks = tuple(_seen(folder, rank, program) for rank in range(case.num_ranks))
+            ranks = tuple(_see(rank, program) for rank in files)
             code = process.poll()
         finally:
             end_all([process.pid])
@@ -186,15 +179,15 @@ def _run(
             process.wait()
             _end_left_ranks(folder)
             remove_mpi_leftovers(mpi_files)
-    place = str(program.resolve().parent) + "/"
-    outcome = _text(folder / "outcome").replace(place, "")
+    beside = f"{program.resolve().parent}/"  # sites are shown without it
+    outcome = read_text(folder / "outcome").replace(beside, "")
     return Ended(
         exit_code=None if code is None else shell_code(code),
         seconds=seconds,
         start_seconds=_start_seconds(folder, begun),
         quiet_seconds=waited,
         ranks=ranks,
-        said=_text(folder / "said").replace(place, ""),
+        said=read_text(folder / "said").replace(beside, ""),
         outcome=json.loads(outcome) if outcome else None,
     )
 
@@ -215,95 +208,21 @@ def _end_left_ranks(folder: Path) -> None:
     wait_until_gone(ours)  # while one goes, it still holds the shared memory that is to be removed
 
 
-def _wait(process: subprocess.Popen[bytes], progress: _Progress, quiet: float) -> float:
+def _wait(process: subprocess.Popen[bytes], detector: HangDetector, quiet: float) -> float:
     """Wait until the job has ended, or has hung for so long; return for how long nothing has moved."""
     end = time.monotonic() + DEADLINE_SECONDS
     while process.poll() is None and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
-        if progress.quiet_seconds() > quiet + progress.more_patience():
+        if detector.quiet_seconds() > quiet + detector.more_patience():
             break
-    return progress.quiet_seconds()
+    return detector.quiet_seconds()
 
 
-class _Progress:
-    """Since when no rank has moved. Ranks are asked for their stacks while nothing else is heard of them."""
-
-    def __init__(self, folder: Path, num_ranks: int) -> None:
-        self._folder, self._num_ranks = folder, num_ranks
-        self._last: object = None
-        self._began = self._since = self._asked = time.monotonic()
-        self._start_seconds: float | None = None  # how long it took until all ranks were past their imports
-        self._written: dict[int, str] = {}  # stacks of each rank, when it was last asked
-        self._in_c: set[int] = set()  # ranks that did not answer, and have not moved since
-
-    def more_patience(self) -> float:
-        """Return by how much longer to wait: as the machine is slow to start ranks, or while all of them leave."""
-        leaving = all(self._has(rank, "over") for rank in range(self._num_ranks))
-        return (self._start_seconds or 0.0) / 2 + (_LEAVE_SECONDS if leaving else 0.0)
-
-    def quiet_seconds(self) -> float:
-        """Look, and say for how long nothing has moved."""
-        now = [self._state(rank) for rank in range(self._num_ranks)]
-        if self._start_seconds is None and all(self._has(rank, "ready") for rank in range(self._num_ranks)):
-            self._start_seconds = time.monotonic() - self._began
-        if now != self._last or any(state is None for state in now):
-            self._last, self._since = now, time.monotonic()
-        if time.monotonic() - self._asked > _ASK_SECONDS:
-            self._ask()
-        return time.monotonic() - self._since
-
-    def _ask(self) -> None:
-        """Ask ranks that run the script where they are; one that did not answer is in compiled code."""
-        self._asked = time.monotonic()
-        for rank in range(self._num_ranks):
-            pid = _text(self._folder / f"{rank}.pid")
-            if pid and self._has(rank, "ready") and not self._has(rank, "over") and is_alive(int(pid)):
-                written = _text(self._folder / f"{rank}.stack")
-                if self._written.get(rank) == written:
-                    self._in_c.add(rank)
-                elif not _stands(written):
-                    self._in_c.discard(rank)
-                self._written[rank] = written
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), STACK_IN_C_SIGNAL if rank in self._in_c else STACK_SIGNAL)
-
-    def _has(self, rank: int, mark: str) -> bool:
-        return (self._folder / f"{rank}.{mark}").exists()
-
-    def _state(self, rank: int) -> object:
-        """Return what changes when a rank moves; None while it starts."""
-        pid, stack = _text(self._folder / f"{rank}.pid"), _last_stack(self._folder, rank)
-        is_ready, is_over = self._has(rank, "ready"), self._has(rank, "over")
-        is_at_work = is_over or (is_ready and stack and "importlib" not in stack)
-        if not pid or (is_alive(int(pid)) and not is_at_work):
-            return None
-        sizes = [len(_text(self._folder / f"{rank}.{ending}")) for ending in ("out", "err")]
-        return sizes, is_over, stack, is_alive(int(pid))
-
-
-def _seen(folder: Path, rank: int, program: Path) -> RankSeen:
-    pid = _text(folder / f"{rank}.pid")
-    lines = re.findall(rf'File ".*{re.escape(program.name)}", line (\d+) in', _last_stack(folder, rank))
-    is_over = (folder / f"{rank}.over").exists()
+def _see(rank: RankFiles, program: Path) -> RankSeen:
+    lines = [frame.line for frame in rank.last_stack() if frame.file.endswith(program.name)]
     return RankSeen(
-        out=_text(folder / f"{rank}.out"),
-        err=_text(folder / f"{rank}.err"),
-        lives=bool(pid) and is_alive(int(pid)),
-        site=f"{program.name}:{lines[0]}" if lines and not is_over else None,
+        out=rank.text("out"),
+        err=rank.text("err"),
+        lives=rank.lives,
+        site=f"{program.name}:{lines[0]}" if lines and not rank.is_over else None,
     )
-
-
-def _stands(written: str) -> bool:
-    """Say whether the last two stacks are alike, as far as there are two."""
-    frames = [re.findall(r"^  File .*$", stack, flags=re.MULTILINE) for stack in written.split(_HEAD)[1:]]
-    return len(frames) < 2 or frames[-1] == frames[-2]
-
-
-def _last_stack(folder: Path, rank: int) -> str:
-    """Return the last stack that was surely written whole, innermost frame first: the last but one."""
-    stacks = _text(folder / f"{rank}.stack").split(_HEAD)
-    return stacks[-2] if len(stacks) > 2 else ""
-
-
-def _text(path: Path) -> str:
-    return path.read_text(errors="replace") if path.is_file() else ""

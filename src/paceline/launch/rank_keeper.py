@@ -10,7 +10,6 @@ stays until the launcher says so: mpiexec would kill the other ranks before they
 
 from __future__ import annotations
 
-import faulthandler
 import gc
 import importlib
 import os
@@ -30,10 +29,10 @@ from paceline.launch.job_folder import JobFolder, read_pickle
 from paceline.launch.mpi_leftovers import remove_mpi_leftovers
 from paceline.launch.outcome import RankError
 from paceline.process.procfs import wait_until_gone
+from paceline.process.stacks import OF_STARTER, StackAnswers
 from paceline.process.whole_files import write_whole
 
 FAILED = 1
-STACKS_SIGNAL = signal.SIGUSR2  # hydra uses SIGUSR1, to tell ranks that another has failed
 
 
 def main(arguments: list[str]) -> int:
@@ -106,9 +105,7 @@ def _work(folder: JobFolder, carrier: str, rank: int, world_size: int) -> int:
     output = os.open(folder.of_rank(rank, "output"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    stacks = folder.of_rank(rank, "stacks").open("w")
-    signal.signal(STACKS_SIGNAL, signal.SIG_IGN)  # what is left when Python has ended: it would kill the rank otherwise
-    faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
+    answers = StackAnswers(folder.of_rank(rank, "stacks").open("w"), OF_STARTER, all_threads=True)
     code = FAILED
     try:
         value, take_leave = _call(folder, carrier, rank, world_size)
@@ -116,6 +113,7 @@ def _work(folder: JobFolder, carrier: str, rank: int, world_size: int) -> int:
         if code == 0:
             gc.collect()  # what holds a group of torch must go before the groups do
             take_leave()
+            answers.stop()
             return 0  # and an end as usual: MPICH takes leave of its launcher only then
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)

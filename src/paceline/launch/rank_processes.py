@@ -22,14 +22,14 @@ from paceline.launch.job_folder import JobFolder, read_pickle
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
-from paceline.launch.rank_keeper import STACKS_SIGNAL
 from paceline.process.exit_codes import signal_name
 from paceline.process.launchers import without_job
 from paceline.process.procfs import wait_until_gone
+from paceline.process.stacks import OF_STARTER, ask_for_stacks
 from paceline.process.whole_files import write_whole
 
 _POLL_SECONDS = 0.01
-_STACKS_SECONDS = 1.0  # how long a rank may take to write its stacks
+_STACKS_SECONDS = 1.0  # how long a rank may take to begin to write its stacks
 
 
 def run_processes(
@@ -109,6 +109,7 @@ class _Job:
     world_size: int
     begun: subprocess.Popen[bytes] | None = None
     pids: dict[int, tuple[int, int]] = field(default_factory=dict)  # rank -> (worker, keeper)
+    stacks: dict[int, str] = field(default_factory=dict)  # of ranks that had to be ended
 
     def watch(self, deadline: float, grace: float) -> dict[int, _Reason]:
         """Wait until all ranks have ended, or must be; return why those were ended that had to be."""
@@ -136,12 +137,11 @@ class _Job:
         text = output.read_text(errors="replace") if output.exists() else ""
         result = read_pickle(result_file) if result_file.exists() else {}
         if reason is not None:
-            stacks = self.folder.of_rank(rank, "stacks")
             return Outcome(
                 rank=rank,
                 error=RankError(f"rank {rank} {reason.text}"),
                 timed_out=reason.timed_out,
-                stacks=stacks.read_text() if stacks.exists() else None,
+                stacks=self.stacks.get(rank),
                 output=text,
             )
         code = self._status(rank)
@@ -197,15 +197,12 @@ class _Job:
         """Ask ranks for their stacks and kill them."""
         self.pids |= self.folder.pids()
         asked = [rank for rank in ranks if rank in self.pids]
-        for rank in asked:
-            with suppress(ProcessLookupError):
-                os.kill(self.pids[rank][0], STACKS_SIGNAL)
-        end = time.monotonic() + _STACKS_SECONDS
-        while time.monotonic() < end and not all(_has_text(self.folder.of_rank(rank, "stacks")) for rank in asked):
-            time.sleep(_POLL_SECONDS)
-        time.sleep(10 * _POLL_SECONDS)  # the first byte is there; let the last one be written too
-        for rank in asked:
-            _kill(self.pids[rank][0])
+        workers = {rank: self.pids[rank][0] for rank in asked}
+        files = {workers[rank]: self.folder.of_rank(rank, "stacks") for rank in asked}
+        stacks = ask_for_stacks(files, OF_STARTER, seconds=_STACKS_SECONDS)
+        self.stacks |= {rank: stacks[worker] for rank, worker in workers.items()}
+        for worker in workers.values():
+            _kill(worker)
         return dict.fromkeys(ranks, reason)
 
     def _said(self) -> str:
@@ -216,7 +213,3 @@ class _Job:
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _has_text(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0

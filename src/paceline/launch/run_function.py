@@ -1,4 +1,7 @@
-"""The one launcher of the project: real ranks over any carrier, and how each of them ended."""
+"""Runs a function on real ranks over any carrier, and says how each of them ended.
+
+Ranks of a whole program are started by `local_ranks`, or by whatever launcher the user has.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from paceline.bench.workload.sections import Workload
 from paceline.comm.place import find_place
 from paceline.errors import InputError
 from paceline.loader.epochs.progress_bar import Progress
+from paceline.process.exit_codes import shell_code
 
 _FAILED = 1
 _TELL_SECONDS = 0.2
@@ -74,7 +75,7 @@ def run_makers(command: Sequence[str], workload: Workload, world_size: int, *, v
     try:
         with Progress(f"generate {workload.model.name}", total, is_shown=sys.stderr.isatty()) as bar:
             _follow(makers, bar)
-        return max((abs(maker.wait()) for maker in makers), default=0)
+        return max((shell_code(maker.wait()) for maker in makers), default=0)
     finally:
         for maker in makers:
             if maker.poll() is None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from paceline.guard.observe.kernel_view import Activity, activity
+from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_job import WatchedJob
-from paceline.guard.rank.watched_process import STACK_IN_C_SIGNAL, STACK_SIGNAL, Session
 from paceline.guard.verdict.finding import Cause, Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.snapshot import RankState, Snapshot
 from paceline.guard.verdict.waited_for import ranks_waited_for
 from paceline.guard.verdict.wording import call_name, name_ranks, verb
+from paceline.process.stacks import OF_JUDGE, ask_for_stacks, parse_stacks
 
-_STACK_SECONDS = 0.4
-_POLL_SECONDS = 0.01
 _MAX_FRAMES = 6
 _MAX_LATE = 8
-_OWN_FRAME = f" in {Session.write_stack.__name__}"  # of the handler that answers
 _DOING = {"R": "computing", "S": "sleeping", "D": "waiting for the disk", "T": "stopped by a signal", "Z": "ending"}
 
 
@@ -135,15 +130,16 @@ def _calls(state: RankState) -> list[tuple[int, int]]:
 
 def _late(world: WatchedJob, ranks: Sequence[int]) -> tuple[Late, ...]:
     files = {
-        rank: held.reader.path.with_name(f"stack.{held.process.pid}")
+        held.process.pid: held.reader.path.with_name(f"stack.{held.process.pid}")
         for rank in ranks
         if not (held := world.ranks[rank]).process.has_ended()  # its number may be another's by now
     }
     doing = {rank: _doing(activity(world.ranks[rank].process.pid)) for rank in ranks}  # before asking wakes them
-    texts = dict(zip(files, ask_for_stacks(list(files.values())), strict=True))
+    texts = ask_for_stacks(files, OF_JUDGE)
     return tuple(
-        Late(rank=rank, doing=doing[rank], stack=parse_stack(texts.get(rank, ""), world.ranks[rank].reader.shown_path))
+        Late(rank=rank, doing=doing[rank], stack=_frames(texts.get(held.process.pid, ""), held.reader))
         for rank in ranks
+        for held in (world.ranks[rank],)
     )
 
 
@@ -151,36 +147,7 @@ def _doing(found: Activity | None) -> str:
     return _DOING.get(found.state, f"in state {found.state}") if found is not None else "gone"
 
 
-def ask_for_stacks(paths: Sequence[Path]) -> list[str]:
-    """Ask processes for the stacks of their main threads, by the files that they write them to: `stack.PID`.
-
-    A thread that runs Python is asked to answer by itself: looked at from a signal handler its frames may be half made,
-    and the process may crash. One that does not answer is in compiled code, and its frames lie still.
-    """
-    sizes = {path: path.stat().st_size for path in paths if path.exists()}
-    for number in (STACK_SIGNAL, STACK_IN_C_SIGNAL):
-        silent = [path for path, size in sizes.items() if path.stat().st_size == size]
-        for path in silent:
-            with suppress(OSError):
-                os.kill(int(path.suffix[1:]), number)
-        deadline = time.monotonic() + _STACK_SECONDS
-        while any(path.stat().st_size == sizes[path] for path in silent) and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
-    time.sleep(_POLL_SECONDS)  # the first line is there; let the last be written too
-    return [path.read_bytes()[sizes[path] :].decode(errors="replace") if path in sizes else "" for path in paths]
-
-
-def parse_stack(text: str, shown: object = None) -> tuple[str, ...]:
-    r"""Return the frames of the main thread, which is the last that is listed, innermost first.
-
-    >>> parse_stack('Current thread 0x1 (most recent call first):\n  File "/a/b.py", line 3 in f\n')
-    ('/a/b.py:3',)
-    """
-    frames: list[str] = []
-    for line in text.splitlines():
-        if "most recent call first" in line:
-            frames = []
-        elif line.startswith("  File ") and not line.endswith(_OWN_FRAME):
-            file, _, rest = line[len('  File "') :].partition('", line ')
-            frames.append(f"{shown(file) if callable(shown) else file}:{rest.split(' ')[0]}")
-    return tuple(frames[:_MAX_FRAMES])
+def _frames(text: str, reader: RingReader) -> tuple[str, ...]:
+    """Return the last stack of a text as file:line, innermost first."""
+    last = (parse_stacks(text) or [()])[-1]
+    return tuple(f"{reader.shown_path(frame.file)}:{frame.line}" for frame in last[:_MAX_FRAMES])

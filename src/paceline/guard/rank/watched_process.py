@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import hashlib
 import os
-import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.shared_memory import layout
 from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS
 from paceline.process.procfs import ancestors_of, start_time
+from paceline.process.stacks import OF_JUDGE, StackAnswers
 
-# by which the judge asks where a rank is: the first is answered between two instructions of Python, the second anywhere
-STACK_SIGNAL = signal.SIGRTMIN + 9
-STACK_IN_C_SIGNAL = signal.SIGRTMIN + 10
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # the variable that says where records go
 _MAX_GENERATIONS = 1000
 
@@ -34,7 +29,7 @@ class Session:
         self.recorder: Recorder | None = None
         self._lock = threading.Lock()
         self._is_child_of_rank = False
-        self._stacks: IO[str] | None = None  # kept open: the handler writes to it
+        self._answers: StackAnswers | None = None  # lets the judge ask where this rank is
 
     def open(self, folder: Path) -> None:
         """Say where records go. Nothing is written before the process joins a job."""
@@ -55,37 +50,18 @@ class Session:
                 return None
             if self.recorder is None:
                 self.recorder = self._create(carrier, rank, world_size, job)
-                self._register_stacks()
+                if self.recorder is not None:
+                    file = (self.folder / f"stack.{os.getpid()}").open("w")
+                    self._answers = StackAnswers(file, OF_JUDGE)
             if self.recorder is not None:
                 word = layout.MPI_RANK if carrier == "mpi" else layout.TORCH_RANK
                 self.recorder.ring.words[word] = rank + 1
             return self.recorder
 
-    def _register_stacks(self) -> None:
-        """Let the judge ask where this rank's main thread is."""
-        if self.folder is None or self.recorder is None:
-            return
-        self._stacks = (self.folder / f"stack.{os.getpid()}").open("w")
-        is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
-        if is_main:
-            # what is there again when Python has taken its handlers away
-            signal.signal(STACK_IN_C_SIGNAL, signal.SIG_IGN)
-        faulthandler.register(STACK_IN_C_SIGNAL, file=self._stacks, all_threads=False)
-        if is_main:
-            signal.signal(STACK_SIGNAL, self.write_stack)
-            signal.siginterrupt(STACK_SIGNAL, False)
-        else:
-            faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=False)
-
     def answer_no_more(self) -> None:
-        """Python ends now and will take its handlers away: a question that comes afterwards would kill the process."""
-        if self._stacks is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(STACK_SIGNAL, signal.SIG_IGN)
-
-    def write_stack(self, number: int, frame: FrameType | None) -> None:
-        """Answer where the main thread is."""
-        if self._stacks is not None:
-            faulthandler.dump_traceback(self._stacks, all_threads=False)
+        """Python ends now; let no question of the judge that comes afterwards kill the process."""
+        if self._answers is not None:
+            self._answers.stop()
 
     def _create(self, carrier: str, rank: int, world_size: int, job: str) -> Recorder | None:
         assert self.folder is not None
