@@ -193,4 +193,4 @@ def test_report_says_what_is_missing(tmp_path: Path) -> None:
     done = paceline("report", ".", cwd=tmp_path)
     assert done.returncode == 0
     assert "not everything is there: run.json cannot be read" in done.stdout
-    assert "no record of any rank is there" in (tmp_path / "report.html").read_text()
+    assert "there is no record of any rank" in (tmp_path / "report.html").read_text()
