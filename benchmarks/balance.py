@@ -1,11 +1,11 @@
-"""What balancing gains: steps of real matrix work in proportion to cost, with and without it, in turns in one job.
+"""What balancing gains: steps of real matrix work in proportion to cost, with and without it, alternating in one job.
 
-Each rank has batches of 32 lists of lognormal length; a step multiplies as many rows as its batch has tokens, then
+Each rank has batches of 32 lists of lognormal length; a step multiplies one row for each token of its batch, then
 meets the other ranks in an all-reduce. Without balancing a step takes as long as its heaviest rank. The bound, with a
 core for each rank, is the part of that time that the mean rank has to work, by the lengths; with fewer cores, the
 processor time of all ranks over the cores. Short rounds of both kinds follow each other, and each is compared with its
 neighbour: how fast the machine multiplies drifts by more than the gain. Goals: at least 90 % of the gain that the bound
-allows (median over rounds), and less than 5 % of the step waited, at steps of 50 ms and more.
+allows (median over rounds), and waiting for less than 5 % of the step, with steps of 50 ms and more.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def tokens_of(batch: Batch) -> Any:
 
 
 def job(comm: Comm, num_steps: int, rounds: int) -> list[dict[str, float]]:
-    """Make the same steps plain and balanced, in turns; return seconds per step of each round."""
+    """Make the same steps plain and balanced, alternating; return seconds per step of each round."""
     torch.set_num_threads(1)
     weights = torch.randn(WIDTH, WIDTH)
     inputs = torch.randn(64 * 1024, WIDTH)
@@ -65,7 +65,7 @@ def job(comm: Comm, num_steps: int, rounds: int) -> list[dict[str, float]]:
     found = []
     with Balancer(comm, lambda batch: linear(tokens_of(batch)), on_step=steps.append) as balancer:
         for _ in balancer.over([make_batch(comm.rank, 0)] * 3):
-            pass  # compiled, connected
+            pass  # warms up: kernels are compiled, ranks connected
         for _ in range(rounds):
             batches = [make_batch(comm.rank, number) for number in range(num_steps)]
             row = {}
@@ -81,7 +81,7 @@ def job(comm: Comm, num_steps: int, rounds: int) -> list[dict[str, float]]:
                     now = time.perf_counter()
                     times.append(now - begin)
                     begin = now
-                row[mode] = statistics.mean(times[1:])  # the first has nothing to hide behind
+                row[mode] = statistics.mean(times[1:])  # the first has no step before it to hide behind
                 row[f"work {mode}"] = statistics.mean(worked[1:])
             row["waited"] = statistics.mean(each.seconds_waited for each in steps[1:])
             row["hidden"] = statistics.mean(each.seconds_hidden for each in steps[1:])

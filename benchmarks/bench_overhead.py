@@ -1,13 +1,13 @@
-"""What the benchmark itself costs: beside a bare loop of torch's DataLoader, and beside DLIO, in one run.
+"""What the benchmark itself costs, compared with a bare loop of torch's DataLoader and with DLIO, in one run.
 
 All read the same 2,000 npz files of 64 KiB, in batches of 8, on two MPI ranks with a barrier in each step and no
 compute, for three epochs; runs alternate. The bare loop reads with numpy, as people do, and once more with the
 benchmark's own reader of npz files, which is faster: that ratio is the cost of the harness alone. `paceline bench run`
-is watched by the guard, as always. Then the cost of a sample and the memory of a rank, where there are more and more
-files that need not exist.
+is watched by the guard, as always. Then the cost of a sample and the memory of a rank are measured with more and more
+files, which need not exist.
 
-DLIO comes from PyPI into an environment of its own, if it can be installed and imported; what it is to read is written
-anew in its own layout (one npz file for each sample, 64 KiB).
+DLIO comes from PyPI into an environment of its own, if it can be installed and imported; its files are written
+separately, in its own layout (one npz file for each sample, 64 KiB).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from record import write_record
 FILES, RECORD, BATCH, EPOCHS, RANKS, SEED = 2000, 65_536, 8, 3, 2, 123
 ROOT = Path(__file__).parents[1]
 DLIO_VENV = ROOT / ".venv-dlio"
-# what DLIO imports, without TensorFlow and DALI, which it loads only where a workload asks for them
+# what DLIO imports, without TensorFlow and DALI, which it loads only if a workload asks for them
 DLIO = [
     "dlio-benchmark==2.0.0",
     "hydra-core",
@@ -48,7 +48,7 @@ DLIO = [
     "pytz",
     "tzdata",
 ]
-# in TensorFlow's place: DLIO imports it always, and uses it for its own workloads alone
+# replaces TensorFlow, which DLIO always imports but uses only for its own workloads
 STUBS = {
     "tensorflow/__init__.py": "def __getattr__(name):\n"
     "    if name.startswith('__'):\n"
@@ -57,14 +57,14 @@ STUBS = {
     "tensorflow/python/__init__.py": "",
     "tensorflow/python/framework/__init__.py": "errors = None\n",
 }
-# the MPI beside mpi4py is found by the environment that it is installed in, and not by one that borrows it
+# the MPI next to mpi4py is found from the environment it is installed in, not from one that borrows it
 DLIO_ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": f"{sys.prefix}/lib", "DFTRACER_ENABLE": "0"}
 GOALS = {"of_bare": 0.95, "of_dlio": 5.0, "first_batch_of_bare": 1.3}
 COUNTS = (400, 10_000, 1_000_000, 64_000_000)
 
 
 class Virtual(Store):
-    """One file that stands for all."""
+    """One file in memory that stands for all."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__("virtual")
@@ -74,7 +74,7 @@ class Virtual(Store):
         return {**super().__getstate__(), "_content": self._content}
 
     def read(self, path: str) -> bytes:
-        """Return it, whatever is asked for."""
+        """Return the same content for every name."""
         return self._content
 
 
@@ -105,7 +105,7 @@ def run_ours(folder: Path, workers: int) -> dict[str, Any]:
 
 
 def install_dlio() -> str | None:
-    """Make the environment of DLIO; return why that cannot be done, or None."""
+    """Create DLIO's environment; return why that failed, or None."""
     python = DLIO_VENV / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(DLIO_VENV)], check=True)
@@ -165,7 +165,7 @@ def run_dlio(folder: Path) -> dict[str, Any]:
 
 
 def dlio_workloads() -> dict[str, str]:
-    """Read DLIO's own files; return what came of each."""
+    """Read DLIO's own workload files; return the result for each."""
     found = {}
     for path in sorted(DLIO_VENV.rglob("dlio_benchmark/configs/workload/*.yaml")):
         try:
@@ -177,7 +177,7 @@ def dlio_workloads() -> dict[str, str]:
 
 
 def cost_of(num_files: int) -> dict[str, float]:
-    """Go through a part of so many files that need not exist, in this process."""
+    """Read a part of `num_files` files, which need not exist, in this process."""
     from paceline import Loader, connect
 
     described = describe({"dataset": {"num_files_train": num_files, "record_length_bytes": 4096}}, "virtual")
@@ -201,7 +201,7 @@ def cost_of(num_files: int) -> dict[str, float]:
 
 
 def costs(rounds: int) -> list[dict[str, float]]:
-    """Measure each number of files in processes of their own, turn by turn; return the medians."""
+    """Measure each number of files in processes of their own, alternating; return the medians."""
     told: dict[int, list[dict[str, float]]] = {count: [] for count in COUNTS}
     for _ in range(rounds):
         for count in COUNTS:
@@ -236,7 +236,7 @@ def alternate(folder: Path, rounds: int, workers: int, dlio: bool) -> dict[str, 
 
 
 def judge(told: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Put the sides together: ratios of each round, their median and spread."""
+    """Compare the sides: ratios of each round, their median and spread."""
     pairs = [middle([ours]) / middle([bare]) for ours, bare in zip(told["ours"], told["bare"], strict=True)]
     same = [middle([ours]) / middle([bare]) for ours, bare in zip(told["ours"], told["same_reader"], strict=True)]
     firsts = [ours["first"] / bare["first"] for ours, bare in zip(told["ours"], told["bare"], strict=True)]

@@ -1,7 +1,7 @@
-"""How soon a broken job is diagnosed: the test suite's broken programs, on both carriers, on a loaded machine.
+"""How soon a broken job is diagnosed: the broken programs of the tests, on both carriers, on a busy machine.
 
-The time is from the last event that made the finding certain (the call, or the end of a rank) to the decision, as the
-guard gives it. Goals: every one below 1 s, median below 150 ms.
+The time is from the last event that made the finding certain (the call, or the end of a rank) to the decision, as
+the guard reports it. Goals: every time below 1 s, the median below 150 ms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVERY, MEDIAN = 1000.0, 150.0
 
 
 def diagnose(python: str, carrier: str, script: Path, ranks: int) -> dict[str, Any]:
-    """Run one broken program; return what was found."""
+    """Run one broken program; return the finding."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = Path(folder) / "outcome.json"
         command = [python, "-m", "paceline", "run", "--json", str(outcome), "-n", str(ranks), "--carrier", carrier]
@@ -68,7 +68,7 @@ def main() -> None:
             ("gloo", sys.executable, "torch"),
         ):
             if Path(python).exists():
-                print(f"\n{name}, {options.ranks} ranks, {options.load} busy processes beside them")
+                print(f"\n{name}, {options.ranks} ranks, {options.load} other busy processes")
                 figures[name] = measure(python, carrier, options.ranks)
     finally:
         for process in busy:

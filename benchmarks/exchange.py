@@ -1,6 +1,6 @@
-"""Batches handed between ranks: all fields in one call, beside one call per field in plain torch, in one run.
+"""Batches sent between ranks: all fields in one call, compared with one call per field in plain torch, in one run.
 
-Both sides give the same rows; that is checked before anything is timed. Calls alternate, and the figure is the
+Both sides return the same rows; that is checked before anything is timed. Calls alternate, and the figure is the
 median over calls of the slowest rank. Collectives are counted by a communicator that counts.
 """
 

@@ -1,9 +1,9 @@
-"""What watching costs: the same scripts plain, under `paceline run`, and with torch's own DETAIL mode, in turns.
+"""What watching costs: the same scripts plain, under `paceline run`, and with torch's own DETAIL mode, alternating.
 
 A round runs every mode once, in an order that alternates; within a run a figure is the median over blocks of calls,
-and over rounds the least, since other work on the machine can only add to it. The scripts know nothing of the guard.
-Calls on gloo take hundreds of microseconds more or less from one run to the next, so what is added to them is also
-measured in pairs: watched and unwatched blocks of calls in turns within one job (workers/torch_paired.py).
+and over rounds the minimum, because other work on the machine can only add to it. The scripts do not know the guard.
+Calls on gloo take hundreds of microseconds more or less from one run to the next, so the cost of watching them is also
+measured in pairs: watched and unwatched blocks of calls alternate within one job (workers/torch_paired.py).
 Goals, at 2 ranks: at most 5 microseconds more per mpi4py call, at most 20 per gloo call and a tenth of what DETAIL
 adds, a training step within 2 per cent.
 """
@@ -64,7 +64,7 @@ print("\\n".join(local_command({ranks}, {carrier!r}, [{worker!r}])))
 def measure(
     modes: dict[str, tuple[list[str], dict[str, str]]], rounds: int
 ) -> dict[str, dict[str, float]]:  # fmt: skip
-    """Run all modes in turns; return the least of each call and mode."""
+    """Run all modes alternately; return the minimum for each call and mode."""
     found: dict[str, dict[str, list[float]]] = {}
     for round_number in range(rounds):
         order = list(modes) if round_number % 2 == 0 else list(reversed(modes))
@@ -75,7 +75,7 @@ def measure(
 
 
 def paired() -> dict[str, Any]:
-    """Return what is added to calls on gloo, measured in pairs within one job of 2 ranks."""
+    """Return what watching adds to calls on gloo, measured in pairs within one job of 2 ranks."""
     command, environment = commands(sys.executable, "torch_paired.py", 2, mpi=False)["guarded"]
     return run(command, environment)
 

@@ -1,6 +1,6 @@
-"""What importing costs: every public name that needs no torch, beyond numpy, in fresh processes.
+"""What importing every public name that needs no torch costs, on top of numpy, in fresh processes.
 
-The figure is the least of several processes, since other work on the machine can only add to it. Goal: 100 ms.
+The figure is the minimum of several processes, because other work on the machine can only add to it. Goal: 100 ms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
         for _ in range(RUNS)
     ]
     least = min(figures)
-    print(f"importing beyond numpy: {least:.0f} ms (goal {LIMIT:g}: {'reached' if least < LIMIT else 'MISSED'})")
+    print(f"importing, on top of numpy: {least:.0f} ms (goal {LIMIT:g}: {'reached' if least < LIMIT else 'MISSED'})")
     write_record("imports", {"milliseconds": least}, packages=["numpy"], seed=0)
 
 

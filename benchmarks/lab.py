@@ -1,9 +1,9 @@
-"""What each case of `paceline lab` does bare, what the guard says, and after how many seconds.
+"""What each case of `paceline lab` does bare, what the guard reports, and after how many seconds.
 
-Bare under MPICH, Open MPI, gloo, and gloo with DETAIL debugging; seconds are from when every rank
-has imported torch or started MPI to the end of the job.
-A bare job that makes no progress is ended after some seconds and counts as a hang: nobody says anything.
-`python docs/write_breaks.py` makes docs/breaks.md of the record.
+Cases run bare under MPICH, Open MPI, gloo, and gloo with DETAIL debugging; seconds count from the moment when every
+rank has imported torch or started MPI to the end of the job.
+A bare job that makes no progress is ended after some seconds and counts as a hang.
+`python docs/write_breaks.py` generates docs/breaks.md from the results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "TORCH_CPP_LOG_LEVEL": "INFO"}
 
 
 def bare(case: Case, variables: dict[str, str] | None = None) -> dict[str, Any]:
-    """Run a case bare; return what was seen."""
+    """Run a case bare; return how it ended."""
     ended = run_bare(case, case.program("broken"), variables=variables)
     return {
         "ending": ending_of(case, ended),
@@ -39,7 +39,7 @@ def bare(case: Case, variables: dict[str, str] | None = None) -> dict[str, Any]:
 
 
 def under_guard(case: Case) -> dict[str, Any]:
-    """Run a case under the guard; return what it said."""
+    """Run a case under the guard; return what the guard reported."""
     ended = guarded(case, case.program("broken"))
     finding = ended.outcome["finding"] if ended.outcome is not None else None
     seconds = round(ended.seconds - ended.start_seconds, 1)
@@ -52,7 +52,7 @@ def under_guard(case: Case) -> dict[str, Any]:
 
 
 def _said(ended: Ended) -> str:
-    """Return what the guard printed, without the place of its records, which has the time in it."""
+    """Return what the guard printed, without the folder of the records, whose name contains the time."""
     return "\n".join(line for line in ended.said.splitlines() if not line.startswith("  records:"))
 
 
@@ -74,7 +74,7 @@ def measure(carrier: str, names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def measure_in(python: Path, carrier: str, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Measure with another Python, and so with another MPI."""
+    """Measure with a different Python, and so with a different MPI."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "figures.json"
         subprocess.run([str(python), __file__, "--carrier", carrier, "--figures", str(told), *names], check=True)
@@ -98,7 +98,7 @@ def main() -> None:
     if OPENMPI.exists():
         for name, found in measure_in(OPENMPI, "mpi", options.names).items():
             figures[name].update(found)
-    sys.argv[1:] = []  # the record is of the whole catalogue, whichever case was measured last
+    sys.argv[1:] = []  # the results are for the whole catalogue, whichever case was measured last
     write_record("lab", figures, packages=["torch", "mpi4py", "mpich"], seed=SEED)
 
 

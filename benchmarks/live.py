@@ -1,9 +1,9 @@
-"""What the live view costs: the same job under `paceline run` on a terminal, with and without --live, in turns.
+"""What the live view costs: the same job under `paceline run` on a terminal, with and without --live, alternating.
 
-The ranks poll, so on a machine with as many cores as ranks all that the view takes is taken from them: the worst case.
-A round runs each mode once, in an order that alternates, and gives a ratio; the figure is the median of these. Where
-rounds differ by more than what is to be told apart, no verdict is given. The processor time of our own process is
-measured too, and what a picture of 1,024 ranks takes, from rings that were written without ranks. Goals: steps of the
+The ranks poll, so if there is only one core per rank, all the time that the view takes is taken from them: the worst
+case. A round runs each mode once, in an order that alternates, and gives a ratio; the figure is the median of these. If
+rounds differ by more than the effect, no verdict is given. The processor time of our own process is measured too, and
+the time for a view of 1,024 ranks, from rings that were written without ranks. Goals: steps of the
 job within 2 per cent, the view below 2 per cent of a core, and below 5 per cent for 1,024 ranks.
 """
 
@@ -34,7 +34,7 @@ SEED = 0
 HERE = Path(__file__).parent
 STEP_LIMIT, VIEW_LIMIT, MANY_LIMIT = 1.02, 0.02, 0.05
 MANY = 1024
-START_SECONDS = 2.0  # from when on our own processor time counts: importing is the same in every mode
+START_SECONDS = 2.0  # our own processor time counts from here on: importing is the same in every mode
 
 
 def run(ranks: int, *, live: bool) -> dict[str, float]:
@@ -55,7 +55,7 @@ def run(ranks: int, *, live: bool) -> dict[str, float]:
         seconds = processor_seconds(process.pid)
         if seconds > 0:
             spent.append((time.monotonic(), seconds))
-        with suppress(OSError):  # nothing was written since, or the terminal has been left
+        with suppress(OSError):  # nothing was written since, or the terminal is closed
             painted += len(os.read(master, 1 << 16))
         time.sleep(0.02)
     os.close(master)
@@ -72,7 +72,7 @@ def run(ranks: int, *, live: bool) -> dict[str, float]:
 
 
 def picture_seconds() -> dict[str, float]:
-    """Return what a sample and a picture of many ranks take."""
+    """Return the time for a sample and a picture of many ranks."""
     sys.path.insert(0, str(HERE.parent))
     from tests.helpers.rings import write_rings
 
@@ -94,7 +94,7 @@ def picture_seconds() -> dict[str, float]:
 
 
 def _verdict(said: str, values: list[float], limit: float, margin: float) -> str:
-    """Say whether a goal is reached, or that the rounds differ by more than what is to be told apart."""
+    """Say whether a goal is reached, or that the rounds differ by more than the effect."""
     low, middle, high = statistics.quantiles(values, n=4)
     text = f"{said}: {middle:.3f}, half of the rounds between {low:.3f} and {high:.3f}"
     if high - low > 2 * margin:

@@ -1,8 +1,8 @@
-"""The loader beside torch's DataLoader with DistributedSampler and its own collate, on the same ranks, in one run.
+"""The loader compared with torch's DataLoader, DistributedSampler and collate, on the same ranks, in one run.
 
-Both go through the same dataset on two gloo ranks; passes alternate. Samples per second are those of the slower rank,
-as the median over passes. The first batch is timed from the loader's constructor on. Nothing is trained: what is
-measured is all that a loop would wait for.
+Both iterate over the same dataset on two gloo ranks; passes alternate. Samples per second are those of the slower rank,
+as the median over passes. The first batch is timed from the loader's constructor on. Nothing is trained: the
+benchmark measures everything that a loop would wait for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHAPES = {"small": (16,), "large": (3, 64, 64)}
 
 
 class InMemory:
-    """Tensors that are there already."""
+    """Tensors that are already in memory."""
 
     def __init__(self, num: int, shape: tuple[int, ...]) -> None:
         self.num, self.kept = num, min(num, 512)
@@ -61,7 +61,7 @@ class InFiles:
 
 
 class ManyFields:
-    """Samples of a dozen numbers, as recommendation has them."""
+    """Samples of a dozen numbers, as in recommendation."""
 
     def __init__(self, num: int) -> None:
         self.rows = [{f"f{field:02}": float(row * field % 7) for field in range(FIELDS)} for row in range(num)]
@@ -74,7 +74,7 @@ class ManyFields:
 
 
 def plain(dataset: Any, comm: Comm, num_workers: int) -> Iterable[Any]:
-    """What people have: unequal batches at the end are left out, to make the same steps."""
+    """The usual loop: unequal batches at the end are left out, so that all ranks make the same steps."""
     sampler: Any = DistributedSampler(dataset, comm.world_size, comm.rank, seed=SEED)
     return DataLoader(dataset, BATCH, sampler=sampler, num_workers=num_workers, drop_last=True)
 
@@ -101,7 +101,7 @@ def time_pass(make: Callable[..., Iterable[Any]], dataset: Any, comm: Comm, num_
 
 
 def compare(comm: Comm, case: dict[str, Any], folder: str, rounds: int) -> dict[str, Any]:
-    """Alternate both sides; return the medians."""
+    """Alternate between both sides; return the medians."""
     torch.set_num_threads(1)  # ranks share two cores
     dataset = make_dataset(case, Path(folder))
     steps = case["steps"]
@@ -141,7 +141,7 @@ def write_files(folder: Path, num: int) -> None:
 
 
 def memory_growth(comm: Comm, num: int) -> float:
-    """Return MiB that going through a part of so many samples takes."""
+    """Return the MiB that iterating over a part of `num` samples takes."""
     before = psutil.Process().memory_info().rss
     dataset = InMemory(num, (16,))
     with Loader(dataset, batch_size=BATCH, comm=comm) as loader:
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=4000)
     options = parser.parse_args()
     results = []
-    print("times as fast as DataLoader + DistributedSampler (least, most of rounds); times as soon; samples/s")
+    print("speed-up over DataLoader + DistributedSampler (minimum, maximum of rounds); of the first batch; samples/s")
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), options.files)
         for case in cases(options.files):
@@ -193,7 +193,7 @@ def main() -> None:
     flat = run_ranks(growth, RANKS, carrier="torch", deadline=300)
     if not flat[0].ok:
         raise SystemExit(f"memory: {flat[0].error}\n{flat[0].traceback}")
-    print("memory that 500 steps take:", ", ".join(f"{mib:.1f} MiB of {num:.0e}" for num, mib in flat[0].value))
+    print("memory for 500 steps:", ", ".join(f"{mib:.1f} MiB of {num:.0e}" for num, mib in flat[0].value))
     figures = {"rounds": options.rounds, "cases": results, "memory_mib": flat[0].value}
     write_record("loader", figures, packages=["torch", "numpy"], seed=SEED)
 

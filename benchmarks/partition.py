@@ -1,9 +1,9 @@
-"""How fast and how even groups of equal size are: Paceline beside pure Python, and what PyPI has, in one run.
+"""How fast and how even groups of equal size are: Paceline compared with pure Python and packages on PyPI, in one run.
 
 Inputs are n = 128 k samples: lognormal, uniform and Zipf lengths, the last with 20 % padding, at cost L and L squared.
-`pure_differencing` is the usual Karmarkar-Karp with equal sizes on Python lists. Times are the least of several runs
-after one that is not counted; of the packages on PyPI
-only `prtpy`'s round robin makes equal sizes for many groups.
+`pure_differencing` is the usual Karmarkar-Karp with equal sizes on Python lists. Times are the minimum of several runs
+after one that is not counted. Of the packages on PyPI only `prtpy`'s round robin makes many groups of
+equal size.
 
 Goals: at k = 512 and 1024 at least 50 times faster than pure Python, at 64 at least 20 times; a million samples in
 16,384 groups below 150 ms; max/mean at most 1.0001 on lognormal L; within 0.1 % of the lower bound wherever
@@ -42,14 +42,14 @@ def make_lengths(kind: str, size: int) -> tuple[Any, Any]:
 
 
 def round_robin(costs: Any, num_groups: int) -> Any:
-    """Prtpy's method that makes groups of equal size."""
+    """Run the one method of prtpy that makes groups of equal size."""
     import prtpy
 
     return prtpy.partition(algorithm=prtpy.partitioning.roundrobin, numbins=num_groups, items=list(map(int, costs)))
 
 
 def least_ms(call: Callable[[], Any], runs: int) -> float:
-    """Return the least time of several runs."""
+    """Return the minimum time of several runs."""
     times = []
     for _ in range(runs):
         begin = time.perf_counter()
@@ -141,7 +141,7 @@ def main() -> None:
     for kind in INPUTS:
         lengths, real = make_lengths(kind, 1_000_000)
         million[kind] = least_ms(lambda lengths=lengths, real=real: partition(lengths, 16_384, real=real), 5)  # type: ignore[misc]
-    print(f"\ncompiling, or loading what was compiled: {compiling:.1f} s\n\ngoals")
+    print(f"\ncompiling, or loading compiled code: {compiling:.1f} s\n\ngoals")
     lines = verdicts(table, million)
     print("\n".join(lines))
     figures = {"inputs": table, "million ms": million, "warm-up s": compiling}

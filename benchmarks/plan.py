@@ -1,7 +1,7 @@
-"""Time to the first index, indices per second and memory: the plan beside torch, grain and accelerate, in one run.
+"""Time to the first index, indices per second and memory: the plan and torch, grain and accelerate, in one run.
 
-Every measurement runs in a process of its own, so that memory is its own and nothing is warm. Peers and plan
-alternate; the figure is the median of the repetitions.
+Every measurement runs in a process of its own, so that memory is counted for it alone and nothing is warm. Peers and
+plan alternate; the figure is the median of the repetitions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def plan_arrays(num_samples: int) -> dict[str, float]:
     plan = Plan(num_samples, world_size=WORLD_SIZE, batch_size=BATCH_SIZE, seed=SEED)
     plan.rows(RANK, 1, 0, 1)
     first_seconds = time.perf_counter() - begin
-    steps = 2048  # 65,536 ids a call
+    steps = 2048  # 65,536 ids per call
 
     def blocks() -> Iterator[Any]:
         for first in range(0, plan.num_steps - steps, steps):
@@ -69,7 +69,7 @@ def plan_sampler(num_samples: int) -> dict[str, float]:
 
 
 def plan_resume(num_samples: int) -> dict[str, float]:
-    """The slowest of several places: load a state of the middle of an epoch on another number of ranks."""
+    """The slowest of several resumes: load a state from the middle of an epoch on a different number of ranks."""
     from paceline import PlanSampler
 
     worst = 0.0
@@ -205,7 +205,7 @@ def main() -> None:
     sizes = {name: [10**7] for name in MEASUREMENTS}
     for name in ("plan_arrays", "plan_sampler", "plan_resume"):
         sizes[name] = [10**7, 10**9, 10**12]
-    # one repetition of everything after the other, so that a busy moment hits all alike
+    # repeat the whole series, so that a busy moment affects all measurements alike
     runs: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(options.repetitions):
         for name, numbers in sizes.items():
@@ -235,7 +235,7 @@ def main() -> None:
 
 
 def compare(figures: dict[tuple[str, int], dict[str, float]]) -> list[dict[str, Any]]:
-    """Set the plan beside its peers; ratios are of figures of this run."""
+    """Compare the plan with its peers; ratios are between figures of this run."""
     at = {name: found for (name, number), found in figures.items() if number == 10**7}
     mine, torch_ = at["plan_sampler"], at["torch_sampler"]
     constant = ("plan_arrays", "plan_sampler", "plan_resume")

@@ -1,4 +1,4 @@
-"""The straightforward way, to compare with: Karmarkar-Karp with groups of equal size, in Python alone."""
+"""The straightforward way, for comparison: Karmarkar-Karp with groups of equal size, in pure Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every benchmark writes beside its figures: machine, versions and command, so that they can be judged later."""
+"""What every benchmark writes with its figures: machine, versions and command, so that they can be judged later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def write_record(name: str, figures: Any, *, packages: list[str], seed: int) -> None:
-    """Write the figures and what they were measured on; print where."""
+    """Write the figures and what they were measured on; print the path."""
     record = {
         "command": f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}".strip(),
         "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"},

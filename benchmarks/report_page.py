@@ -1,7 +1,7 @@
 """What a page costs: to make, on disk, and to open in a real browser, for a small run and a very large one.
 
-The runs are made up (`synthetic_run.py`); everything else is real: the records on disk, `paceline report` in a process
-of its own, headless Chromium on a file. A page is open when its timeline is drawn and the browser has painted it.
+The runs are synthetic (`synthetic_run.py`); everything else is real: the records on disk, `paceline report` in a
+process of its own, headless Chromium that opens a file. A page is open when its timeline is drawn and painted.
 Goals: 1,024 ranks with 1,000,000 calls open within 3 s, from less than 20 MB.
 """
 

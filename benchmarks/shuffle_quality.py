@@ -1,7 +1,7 @@
 """Is the shuffle as random as numpy's? Serial correlation, position and difference tests over 20 seeds.
 
 Each test gives a p-value. For a random permutation p-values are uniform: about 1 % are below 0.01. numpy's own
-permutation goes through the same tests beside ours, and so does grain's shuffle where it is installed.
+permutation takes the same tests, and so does grain's shuffle if it is installed.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def main() -> None:
     for size in options.sizes:
         for name, order in orders.items():
             if name == "grain" and size > 100_000:
-                continue  # 4 us a call: 20 seeds would take minutes
+                continue  # 4 us per call: 20 seeds would take minutes
             found = judge(order, size)
             figures.append({"order": name, "num_samples": size, **found})
             if "not_a_permutation" in found:

@@ -1,4 +1,4 @@
-"""Writes the files of a run that never was, of any size: the records of ranks that stay in line until one leaves."""
+"""Writes the files of a synthetic run of any size: the records of ranks that stay in line until one leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEP_NS = 20_000_000
 
 
 def write_run(folder: Path, num_ranks: int, num_calls: int, *, seed: int = 0, noted_steps: int = 0) -> None:
-    """Write a run in which the last rank makes another call than the others in the end.
+    """Write a run in which the last rank makes a different call than the others at the end.
 
     Args:
         folder: Where; it must not exist.

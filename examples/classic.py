@@ -1,6 +1,6 @@
-"""The classic bug, as a job: each rank takes ceil(N / W) samples and the last rank what is left.
+"""The classic bug, as a job: each rank takes ceil(N / W) samples and the last rank whatever remains.
 
-Run bare it hangs: `mpiexec -n 7 python examples/classic.py`. Under the guard it says why:
+Run bare, it hangs: `mpiexec -n 7 python examples/classic.py`. Under the guard, it says why:
 `paceline run -n 7 examples/classic.py`.
 """
 
@@ -20,8 +20,8 @@ for _ in range(NUM_EPOCHS):
     for step in range(len(samples) // BATCH_SIZE):
         batch = samples[step * BATCH_SIZE : (step + 1) * BATCH_SIZE]
         total += sum(batch)
-        comm.Barrier()  # every step ends together
-    comm.Barrier()  # every epoch ends together
+        comm.Barrier()  # all ranks end each step together
+    comm.Barrier()  # all ranks end each epoch together
 
 everything = numpy.zeros(1)
 comm.Reduce(total, everything, root=0)

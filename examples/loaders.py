@@ -1,4 +1,4 @@
-"""Three ways to share 100 samples between ranks, for `paceline check`: each gives the loader of one rank.
+"""Three ways to divide 100 samples among ranks, for `paceline check`: each returns the loader of one rank.
 
 paceline check examples/loaders.py:clamped --ranks 7
 paceline check examples/loaders.py:torch_sampler --ranks 7
@@ -28,15 +28,15 @@ class Squares(Dataset[dict[str, torch.Tensor]]):
 
 
 def clamped(rank: int, world_size: int) -> DataLoader[Any]:
-    """The classic bug: ceil(N/W) samples for each rank, and the last rank takes what is left."""
+    """The classic bug: ceil(N/W) samples for each rank, and the last rank takes whatever remains."""
     data = Squares()
     share = -(-len(data) // world_size)
-    mine = range(rank * share, min((rank + 1) * share, len(data)))
-    return DataLoader(Subset(data, list(mine)), batch_size=BATCH_SIZE, drop_last=True)
+    samples = range(rank * share, min((rank + 1) * share, len(data)))
+    return DataLoader(Subset(data, list(samples)), batch_size=BATCH_SIZE, drop_last=True)
 
 
 def torch_sampler(rank: int, world_size: int) -> DataLoader[Any]:
-    """The sampler of torch itself: equal steps, bought by repeating samples."""
+    """The sampler of torch itself: equal steps, at the price of repeated samples."""
     data = Squares()
     sampler: DistributedSampler[Any] = DistributedSampler(data, num_replicas=world_size, rank=rank)
     return DataLoader(data, batch_size=BATCH_SIZE, sampler=sampler)

@@ -26,7 +26,7 @@ def time_call(call, calls=CALLS):
 
 
 def all_reduce(num_bytes):
-    """Return a call that sums so many bytes."""
+    """Return a call that sums this many bytes."""
     mine, total = np.ones(num_bytes // 8), np.empty(num_bytes // 8)
     return lambda: comm.Allreduce(mine, total)
 

@@ -27,7 +27,7 @@ def time_call(call, calls=CALLS):
 
 
 def all_reduce(num_bytes):
-    """Return a call that sums so many bytes."""
+    """Return a call that sums this many bytes."""
     tensor = torch.zeros(num_bytes // 8, dtype=torch.float64)
     return lambda: dist.all_reduce(tensor)
 

@@ -1,4 +1,4 @@
-"""Times watched and unwatched calls on gloo in turns, in one job under the guard.
+"""Times watched and unwatched calls on gloo alternately, in one job under the guard.
 
 From one run to the next a call on gloo takes hundreds of microseconds more or less, which hides what the guard adds.
 Here blocks of calls through the watched functions and through those they stand for alternate within a process; rank 0
@@ -31,7 +31,7 @@ def time_block(call, arguments, calls):
 
 
 def time_plain(call, arguments, calls):
-    """Return the same for a function that is not watched; what it calls inside must not take it for direct use."""
+    """Return an unwatched version of a function; its inner calls must not be taken for direct use either."""
     dist.barrier()
     inside.depth = 1
     try:
@@ -44,7 +44,7 @@ def time_plain(call, arguments, calls):
 
 
 def difference(which, arguments, calls=CALLS):
-    """Return by how much watched calls take longer, and by how much the difference itself may be off."""
+    """Return how much longer watched calls take, and the uncertainty of that difference."""
     found = []
     for pair in range(PAIRS):
         if pair % 2:

@@ -23,13 +23,13 @@ class Line(lightning.LightningModule):
         self.model = make_model()
 
     def train_dataloader(self) -> Loader:
-        """Make the loader when the ranks are there."""
+        """Make the loader when the ranks have started."""
         self.comm = connect()
         self.loader = Loader(Points(), batch_size=GLOBAL_BATCH // self.comm.world_size, seed=0)
         return self.loader
 
     def on_train_epoch_start(self) -> None:
-        """Begin to add up."""
+        """Reset the sums of the epoch."""
         self.total = torch.zeros(1)
 
     def training_step(self, batch: Any, _: int) -> Any:
@@ -39,7 +39,7 @@ class Line(lightning.LightningModule):
         return mean_loss(loss, batch.num_real, self.comm)
 
     def on_train_epoch_end(self) -> None:
-        """Say what came of the epoch."""
+        """Print the results of the epoch."""
         total = self.comm.all_reduce(self.total)
         used = len(self.loader.dataset)
         if self.comm.rank == 0:

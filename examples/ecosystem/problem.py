@@ -1,4 +1,4 @@
-"""What the examples train: a line through points, small enough to see every number."""
+"""The model that the examples train: a line through points, small enough to see every number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPOCHS = 2
 
 
 class Points:
-    """Samples of three numbers, and what comes of them."""
+    """Samples of three numbers, and a target for each."""
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(1)

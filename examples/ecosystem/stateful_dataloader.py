@@ -18,7 +18,7 @@ STOP_AFTER = 3
 
 
 def make_loader() -> StatefulDataLoader:
-    """Make the loader, as every start of the job does."""
+    """Make the loader, as the job does at every start."""
     sampler = PlanSampler(Points(), batch_size=batch_size, seed=0)
     return StatefulDataLoader(
         Points(), batch_sampler=sampler, collate_fn=Collate(batch_size, example=Points()[0]), num_workers=1

