@@ -174,7 +174,7 @@ def test_report_makes_a_page_and_a_trace_of_a_real_run(run_folder: Path) -> None
     ("arguments", "words"),
     [
         (["report", "nowhere"], "there is no folder 'nowhere'"),
-        (["report", "."], "nothing of a run is in '.'"),
+        (["report", "."], "there is no run in '.'"),
         (["report", "one", "-o", "no/such/page.html"], "no/such/page.html cannot be written"),
         (["report", "one", "--trace", "no/such/file"], "no/such/file cannot be written"),
     ],
@@ -193,4 +193,4 @@ def test_report_says_what_is_missing(tmp_path: Path) -> None:
     done = paceline("report", ".", cwd=tmp_path)
     assert done.returncode == 0
     assert "not everything is there: run.json cannot be read" in done.stdout
-    assert "no record of any rank is there" in (tmp_path / "report.html").read_text()
+    assert "there is no record of any rank" in (tmp_path / "report.html").read_text()
