@@ -1,6 +1,6 @@
-"""Makes the pictures in README and docs, of real runs: a break of the catalogue, and the ranking example.
+"""Makes the pictures in README and docs from real runs: a break of the catalogue, and the ranking example.
 
-`make screenshots` runs it. Times differ from run to run, and so do the pictures; what they show does not.
+`make screenshots` runs it. Times differ from run to run, and so do the pictures, but not what they show.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def make_page(folder: Path, script: Path | None, arguments: list[str], page: Path) -> None:
-    """Run a job under the guard, and make the page of it."""
+    """Run a job under the guard and make its page."""
     if script is not None:
         shutil.copy(script, folder / arguments[-1])
     paceline = [sys.executable, "-m", "paceline"]
@@ -53,7 +53,7 @@ def take(
     theme: str = "light",
     link: int | None = None,
 ) -> None:
-    """Take a picture of a part of a page, or of what a phone shows of it; `link` is followed before."""
+    """Take a picture of a part of a page, or of what a phone shows of it; a link may be followed first."""
     settings = {"viewport": {"width": width, "height": 780}, "reduced_motion": "reduce", "color_scheme": theme}
     tab = browser.new_page(**settings)  # type: ignore[arg-type]
     tab.goto(page.as_uri())
@@ -69,7 +69,7 @@ def take(
 
 
 def clip_of(tab: Page, part: str) -> FloatRect:
-    """Return where a part is on the whole page, its upper end if it is long."""
+    """Return where a part is on the whole page; of a long one, the upper end."""
     box = tab.locator(part).evaluate(
         "(e) => { const b = e.getBoundingClientRect(); return [b.x + scrollX, b.y + scrollY, b.width, b.height]; }"
     )

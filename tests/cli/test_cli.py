@@ -174,7 +174,7 @@ def test_report_makes_a_page_and_a_trace_of_a_real_run(run_folder: Path) -> None
     ("arguments", "words"),
     [
         (["report", "nowhere"], "there is no folder 'nowhere'"),
-        (["report", "."], "nothing of a run is in '.'"),
+        (["report", "."], "there is no run in '.'"),
         (["report", "one", "-o", "no/such/page.html"], "no/such/page.html cannot be written"),
         (["report", "one", "--trace", "no/such/file"], "no/such/file cannot be written"),
     ],

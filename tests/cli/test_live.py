@@ -70,7 +70,7 @@ def test_the_view_stays_below_what_ranks_print_follows_the_size_and_goes_in_the_
     tmp_path: Path, start: Start
 ) -> None:
     terminal = start(*paceline("run", "--live", "--", *job(tmp_path)))
-    lines = terminal.wait_for(r"(?s)(Barrier|bcast) at train.py:\d+.*rank 1 comes last to")
+    lines = terminal.wait_for(r"(?s)(Barrier|bcast) at train.py:\d+.*rank 1 is the last to reach")
     head = next(number for number, line in enumerate(lines) if line.startswith("paceline  3 ranks"))
     assert [line.split()[0] for line in lines[head + 2 : head + 5]] == ["0", "1", "2"]
     assert not any("loss" in line for line in lines[head:])

@@ -121,7 +121,7 @@ def test_mpi_ranks_in_different_collectives(tmp_path: Path, start: Start) -> Non
     assert (told["outcome"], finding["kind"], finding["ranks"]) == ("finding", "mismatch", [1])
     assert finding["groups"][1] == {
         "ranks": [1], "state": "blocked", "call": "bcast", "communicator": None, "sequence": None, "site": "train.py:7",
-        "count": None, "dtype": None, "detail": "has not moved",
+        "count": None, "dtype": None, "detail": "has not moved", "has_returned": False,
     }  # fmt: skip
     (job,) = told["jobs"]
     assert [stack["rank"] for stack in job["stacks"]] == [0, 1, 2]

@@ -53,7 +53,7 @@ def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: LocalRings) -
     assert view.last_by_ms == pytest.approx(5.0, abs=0.01)
     assert [rank.share_in_calls for rank in view.ranks] == [1.0, 0.0, 1.0]
     assert view.steps == 10
-    assert "rank 1 comes last to 100 % of calls, 5 ms after the middle" in live_text([view])
+    assert "rank 1 is the last to reach 100 % of calls, 5 ms after the median rank" in live_text([view])
 
 
 def test_a_thousand_ranks_fit_with_the_odd_one_on_its_own(tmp_path: Path, rings: LocalRings) -> None:

@@ -249,6 +249,10 @@ def test_the_verdict_leads_to_the_call_on_the_timeline(opened: Open, pages: Call
         assert (tab.state("selected"), tab.state("mode")) == ("0-31", "call")
         first, last = tab.view()
         assert first < 31 < last < first + 12
+        in_verdict = re.findall(r"call \d+ on WORLD", tab.page.inner_text("#verdict"))
+        assert set(in_verdict) == {"call 31 on WORLD"}
+        assert tab.page.inner_text("#call-details h3") == "rank 0: Barrier, call 31 on WORLD"
+        assert "31st call of this rank" in tab.page.inner_text("#call-details")
 
 
 def test_a_link_to_a_call_opens_at_that_call(opened: Open, pages: Callable[[str], Path], tmp_path: Path) -> None:

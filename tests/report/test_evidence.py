@@ -264,7 +264,7 @@ def test_the_latest_run_of_a_folder_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing of a run is in"):
+    with pytest.raises(InputError, match="there is no run in"):
         find_run(tmp_path)
     with pytest.raises(InputError, match="there is no folder"):
         find_run(tmp_path / "nowhere")

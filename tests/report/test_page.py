@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from collections.abc import Mapping
 from html.parser import HTMLParser
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.report.recorded import Job, finding
 
-from paceline.report.evidence.run_files import read_run
+from paceline.report.evidence.run_files import find_run, read_run
 from paceline.report.page.page_values import Page, PageVerdict, RankCard
 from paceline.report.page.render import embedded_json, render_page
 from paceline.report.page.run_page import page_of_run
@@ -191,3 +195,44 @@ def test_the_verdict_points_to_calls_that_the_timeline_has(tmp_path: Path) -> No
     assert [group.is_out_of_line for group in page.verdict.groups] == [False, True]
     assert page.timeline["divergence"]["number"] == 2
     assert page.timeline["arrows"] == [[0, 2, 1], [2, 2, 1]]
+
+
+OUT_OF_LINE = """
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+half = world.Split(world.rank % 2)
+for _ in range(3):
+    half.Barrier()
+    world.Barrier()
+if world.rank == 1:
+    world.Barrier()
+world.allreduce(1)
+"""
+
+
+def shown_calls(timeline: Mapping[str, Any], rank: int) -> list[tuple[int, str, int]]:
+    """Return number, communicator and sequence of each call of a rank, as the page's script reads them."""
+    columns = next(columns for columns in timeline["ranks"] if columns["rank"] == rank)
+    names = [timeline["communicators"][number][0] for number in columns["communicator"]]
+    return list(zip(accumulate(columns["number"]), names, columns["sequence"], strict=True))
+
+
+def test_the_page_counts_calls_as_the_text_does(tmp_path: Path) -> None:
+    """Calls on another communicator are in between, so a rank's own count is not the sequence on WORLD."""
+    (tmp_path / "train.py").write_text(OUT_OF_LINE)
+    command = [sys.executable, "-m", "paceline", "run", "--out", "out", "-n", "3", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    in_text = set(re.findall(r"call \d+ on WORLD", done.stderr))
+    assert in_text == {"call 5 on WORLD"}, done.stderr  # the split, three barriers, and the one that differs
+    page = page_of_run(read_run(find_run(tmp_path / "out")))
+    assert page.verdict is not None
+    assert page.timeline is not None
+    assert {group.position for group in page.verdict.groups} == in_text
+    assert {page.verdict.first_difference_position, page.timeline["divergence"]["position"]} == in_text
+    for card in (*page.verdict.groups, *page.verdict.first_difference):
+        assert card.focus is not None
+        rank, number = card.focus
+        calls = shown_calls(page.timeline, rank)
+        assert [shown for shown, _, _ in calls] == list(range(1, len(calls) + 1))
+        assert {f"call {sequence} on {name}" for shown, name, sequence in calls if shown == number} == in_text

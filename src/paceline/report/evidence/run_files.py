@@ -44,14 +44,14 @@ class RunFiles:
 
 
 def find_run(path: Path) -> Path:
-    """Return the folder of a run: the one given, or the latest in it."""
+    """Return the folder of a run: this one if it holds one, otherwise the latest in it."""
     if not path.is_dir():
         raise InputError(f"there is no folder {str(path)!r}" if not path.exists() else f"{str(path)!r} is not a folder")
     if _is_run(path):
         return path
     runs = sorted((inner for inner in path.iterdir() if inner.is_dir() and _is_run(inner)), key=_order)
     if not runs:
-        raise InputError(f"nothing of a run is in {str(path)!r}: make one with paceline run --out {path} ...")
+        raise InputError(f"there is no run in {str(path)!r}: record one with paceline run --out {path} ...")
     return runs[-1]
 
 
@@ -64,7 +64,7 @@ def _is_run(path: Path) -> bool:
 
 
 def read_run(folder: Path) -> RunFiles:
-    """Read a run; what cannot be read is listed in `missing`."""
+    """Read a run. What cannot be read is listed in `missing`."""
     run = RunFiles(folder=folder)
     run.about = _json(run, "run.json", "the command and the end of the run are not known")
     run.diagnosis = _json(run, "diagnosis.json", "the outcome is not known") or None
@@ -77,7 +77,7 @@ def read_run(folder: Path) -> RunFiles:
         _read_work(run, path)
     left_out = run.about.get("ranks_left_out")
     if left_out:
-        run.missing.append(f"{name_ranks(left_out)}: no record was kept, since the run had too many")
+        run.missing.append(f"{name_ranks(left_out)}: no record was kept, because the run had too many ranks")
     return run
 
 

@@ -71,32 +71,26 @@ def _collectives(calls: Calls, waits: Waits, out_of_line: Sequence[int]) -> None
     comm, sequence = calls.communicator[rows], calls.records["sequence"][rows]
     starts = np.flatnonzero(np.concatenate([[True], (comm[1:] != comm[:-1]) | (sequence[1:] != sequence[:-1])]))
     lengths = np.diff(np.concatenate([starts, [len(rows)]]))
-    last = np.repeat(rows[starts + lengths - 1], lengths)
+    match = np.repeat(np.arange(len(starts)), lengths)  # rows with one number belong to one collective
+    last = rows[starts + lengths - 1][match]
     waits.last_of_match[rows] = last
     needs = _NEEDS_OF_CODE[calls.operation[rows]]
-    until, whom = calls.entered[last], calls.rank[last]
-    _wait_for_root(calls, rows, starts, lengths, until, whom, needs == _NEEDS.index(Needs.FROM_ROOT))
-    member = calls.members(rows, calls.records["root"][rows])
-    until = np.where((needs == _NEEDS.index(Needs.TO_ROOT)) & (calls.rank[rows] != member), 0, until)
-    waited = np.minimum(until, calls.left[rows]) - calls.entered[rows]
-    waits.waited[rows] = np.maximum(0, waited)
+    is_root = calls.members(rows, calls.records["root"][rows]) == calls.rank[rows]
+    from_root, to_root = needs == _NEEDS.index(Needs.FROM_ROOT), needs == _NEEDS.index(Needs.TO_ROOT)
+    awaited = np.where(from_root, _root_calls(rows, match, is_root & from_root, otherwise=last), last)
+    until = np.where(to_root & ~is_root, 0, calls.entered[awaited])
+    waits.waited[rows] = np.maximum(0, np.minimum(until, calls.left[rows]) - calls.entered[rows])
+    whom = calls.rank[awaited]
     waits.for_rank[rows] = np.where(whom == calls.rank[rows], NO_RANK, whom)
     _wait_to_the_end(calls, waits, rows[calls.is_open[rows]], out_of_line)
 
 
-def _wait_for_root(
-    calls: Calls, rows: Ints, starts: Ints, lengths: Ints, until: Ints, whom: Ints, from_root: Flags
-) -> None:
-    """Where all wait for the root alone, take its time instead of that of the last; in place."""
-    if not from_root.any():
-        return
-    is_root = from_root & (calls.members(rows, calls.records["root"][rows]) == calls.rank[rows])
-    match = np.repeat(np.arange(len(starts)), lengths)
-    root_of_match = np.full(len(starts), NO_CALL, np.int64)
+def _root_calls(rows: Ints, match: Ints, is_root: Flags, *, otherwise: Ints) -> Ints:
+    """Return for each call that of the root of its collective, or the other one if the root never came."""
+    root_of_match = np.full(int(match[-1]) + 1, NO_CALL, np.int64)
     root_of_match[match[is_root]] = rows[is_root]
-    root_call = root_of_match[match]
-    there = from_root & (root_call != NO_CALL)
-    until[there], whom[there] = calls.entered[root_call[there]], calls.rank[root_call[there]]
+    roots = root_of_match[match]
+    return np.where(roots == NO_CALL, otherwise, roots)
 
 
 def _wait_to_the_end(calls: Calls, waits: Waits, rows: Ints, out_of_line: Sequence[int]) -> None:

@@ -96,7 +96,7 @@ def _shortened(text: str, size: int) -> str:
 
 
 def _rows(view: JobView, room: int) -> list[tuple[RankView, ...]]:
-    """Return ranks line by line: each its own if there is room, otherwise like ones together, the odd ones first."""
+    """Return ranks line by line: each on its own if there is room, otherwise similar ones together, odd ones first."""
     if len(view.ranks) <= room:
         return [(rank,) for rank in view.ranks]
     groups: dict[tuple[str, ...], list[RankView]] = {}
@@ -155,7 +155,7 @@ def _clock(seconds: float) -> str:
 
 
 def _sentences(view: JobView) -> list[str]:
-    """Say who waits for whom, and who is last."""
+    """Return who waits for whom, and who is last."""
     sentences = []
     waiting = [rank for rank in view.ranks if rank.state == "waiting" and rank.seconds >= _LONG_SECONDS]
     if waiting:
@@ -168,7 +168,8 @@ def _sentences(view: JobView) -> list[str]:
     if view.last_rank is not None:
         share = view.ranks[view.last_rank].share_last
         sentences.append(
-            f"rank {view.last_rank} comes last to {_percent(share)} of calls, {view.last_by_ms:.3g} ms after the middle"
+            f"rank {view.last_rank} is the last to reach {_percent(share)} of calls, "
+            f"{view.last_by_ms:.3g} ms after the median rank"
         )
     return sentences
 
@@ -179,7 +180,7 @@ def _short_ranks(ranks: Sequence[int]) -> str:
 
 
 def live_text(views: Sequence[JobView]) -> str:
-    """Say the same in one line, for a log."""
+    """Return the same in one line, for a log."""
     parts = []
     for view in views:
         states: dict[str, int] = {}

@@ -1,8 +1,8 @@
 r"""A few lines at the bottom of a terminal that others write to.
 
-The lines below are taken out of the terminal's scrolling region, as apt does. Whatever the ranks print scrolls above
-them, straight from the ranks to the terminal, with their own colours, prompts and progress bars. What we write is one
-write each, which the terminal's driver does not mix with others, and it leaves cursor and colours as they were.
+These lines are taken out of the terminal's scrolling region, as apt does. Whatever the ranks print scrolls above them,
+straight from the ranks to the terminal, with its own colours, prompts and progress bars. Each picture is one write,
+which the terminal's driver does not mix with others, and leaves cursor and colours as they were.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ MIN_COLUMNS, MIN_ROWS = 60, 12
 
 
 def is_usable(descriptor: int, environ: Mapping[str, str]) -> bool:
-    """Say whether lines can be kept at the bottom here: a terminal that understands it, and is large enough."""
+    """Return whether this is a terminal that can keep lines at the bottom and is large enough."""
     if not os.isatty(descriptor) or environ.get("TERM", "") in ("", "dumb", "unknown"):
         return False
     return is_large_enough(os.get_terminal_size(descriptor))
 
 
 def is_large_enough(size: os.terminal_size) -> bool:
-    """Say whether there is room for the lines and for what the ranks print."""
+    """Return whether there is room for the lines and for what the ranks print."""
     return size.columns >= MIN_COLUMNS and size.lines >= MIN_ROWS
 
 
@@ -48,7 +48,7 @@ class Screen:
         return size.lines // 2 if is_large_enough(size) else 0
 
     def show(self, lines: Sequence[str]) -> None:
-        """Show these lines, each no wider than the terminal; not while it is held up, by Ctrl-S for example."""
+        """Show these lines, none wider than the terminal; skipped while output is stopped, as by Ctrl-S."""
         if not self._is_writable():
             return
         size = os.get_terminal_size(self._descriptor)
@@ -71,7 +71,7 @@ class Screen:
             self._write(text)
 
     def _after_resize(self, size: os.terminal_size) -> str:
-        """Forget where the lines were: the terminal has moved them. All that is below the cursor is ours."""
+        """Forget where the lines were: the terminal has moved them. Everything below the cursor is ours."""
         self._size = size
         if self._height == 0:
             return ""

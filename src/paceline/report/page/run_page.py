@@ -31,10 +31,8 @@ def page_of_run(run: RunFiles) -> Page:
     if evidence is not None:
         cards = (*verdict.groups, *verdict.first_difference)
         focused = [card.focus[0] for card in cards if card.focus is not None]
-        timeline = timeline_values(
-            evidence.calls, evidence.waits, costs=evidence.costs, steps=evidence.steps, ends=run.ends,
-            out_of_line=evidence.out_of_line, shown=focused, lines=_lines(run, evidence.calls.sites),
-        )  # fmt: skip
+        lines = _lines(run, evidence.calls.sites)
+        timeline = timeline_values(evidence, ends=run.ends, focused=focused, lines=lines)
         timeline |= {"is_finding": run.finding is not None, "divergence": _first_difference(evidence.calls, verdict)}
     return Page(
         title=f"paceline: {verdict.label}",

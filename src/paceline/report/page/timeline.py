@@ -17,7 +17,7 @@ from paceline.guard.shared_memory.layout import NONBLOCKING
 from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, Family, shown_name
 from paceline.report.evidence.call_table import NO_RANK, Calls, Ints
 from paceline.report.evidence.drawn_calls import kind_of, rows_of
-from paceline.report.evidence.steps import Steps
+from paceline.report.evidence.evidence import Evidence
 from paceline.report.evidence.waiting import Waits
 from paceline.report.evidence.waiting_costs import Costs
 
@@ -34,31 +34,24 @@ _ARGUMENTS = (
 
 
 def timeline_values(
-    calls: Calls,
-    waits: Waits,
+    evidence: Evidence,
     *,
-    costs: Costs,
-    steps: Steps | None,
     ends: Mapping[int, Mapping[str, Any]],
-    out_of_line: Sequence[int] = (),
-    shown: Sequence[int] = (),
+    focused: Sequence[int] = (),
     lines: Mapping[str, list[list[Any]]] | None = None,
     most_calls: int = MOST_CALLS,
 ) -> dict[str, Any]:
     """Return what the script needs.
 
     Args:
-        calls: All calls.
-        waits: Who waited for whom.
-        costs: Who costs time: those ranks are shown whole in a large run.
-        steps: Where steps and epochs begin.
+        evidence: All calls, who waited for whom, and where steps begin.
         ends: How ranks ended.
-        out_of_line: The ranks of the finding.
-        shown: Ranks that the verdict points to.
+        focused: Ranks that the verdict points to.
         lines: A few lines of source for each site.
         most_calls: How many calls are kept one by one.
     """
-    kept = _kept(calls, costs, [*out_of_line, *shown], most_calls)
+    calls, waits, steps = evidence.calls, evidence.waits, evidence.steps
+    kept = _kept(calls, evidence.costs, [*evidence.out_of_line, *focused], most_calls)
     texts = _SharedTexts(calls)
     rows = {rank: _columns(calls, waits, kept[rank], texts) for rank in calls.ranks}
     return {
@@ -75,7 +68,7 @@ def timeline_values(
         "epochs": [] if steps is None else [[at // TICK_NS, epoch] for at, epoch in steps.epochs],
         "arrows": _arrows(calls, waits, kept),
         "ends": [_end(end, calls) for rank, end in sorted(ends.items()) if rank in calls.ranks],
-        "out_of_line": list(out_of_line),
+        "out_of_line": list(evidence.out_of_line),
         "heat": None if len(calls) <= most_calls else _heat(calls, waits),
     }
 

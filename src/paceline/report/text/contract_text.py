@@ -1,4 +1,4 @@
-"""What a check of the contract found, as text and as JSON."""
+"""The result of checking a contract, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def contract_as_text(result: ContractResult, name: str) -> str:
     for broken in result.broken:
         lines += _broken_lines(broken)
     if result.ids is None:
-        lines.append("  ids: none found in the batches, so what is lost or repeated is not known")
+        lines.append("  ids: none found in the batches, so it is not known what is lost or repeated")
     else:
         lines += _id_lines(result.ids, result.exactly_once)
     if result.unknown:
-        lines.append(f"  not looked into, only the type was compared: {', '.join(result.unknown)}")
+        lines.append(f"  not inspected, only the type was compared: {', '.join(result.unknown)}")
     return "\n".join(lines)
 
 
@@ -37,7 +37,7 @@ def _broken_lines(broken: BrokenContract) -> Iterator[str]:
         Difference.FIELDS: f"  unequal fields at step {broken.step}: {who} out of line",
         Difference.SHAPE: f"  unequal shapes at step {broken.step}, {field}: {who} out of line",
         Difference.DTYPE: f"  unequal dtypes at step {broken.step}, {field}: {who} out of line",
-        Difference.RAISED: f"  {who} raised, first at step {broken.step}; ranks in a collective would wait for ever",
+        Difference.RAISED: f"  {who} raised, first at step {broken.step}; ranks in a collective would wait forever",
         Difference.EMPTY: "  no rank makes a step: a run of it would do nothing",
     }[broken.kind]
     for group in broken.groups:
@@ -49,11 +49,11 @@ def _id_lines(ids: IdCount, exactly_once: bool) -> Iterator[str]:
     yield f"  ids: {ids.num_distinct} different samples in {ids.num_rows} rows"
     yield f"    repeated: {ids.num_repeated}{_examples(ids.repeated)}"
     if ids.num_lost is None:
-        yield "    lost: not known: the batches are cut, or nobody says how large the dataset is (--samples)"
+        yield "    lost: not known, because batches were left out or the dataset's size is unknown (--samples)"
     else:
         yield f"    lost: {ids.num_lost} of {ids.num_expected}{_examples(ids.lost)}"
     if ids.num_repeated or ids.num_lost:
-        asked = "not exactly once, as was asked for" if exactly_once else "--exactly-once makes this an error"
+        asked = "not exactly once, as --exactly-once demands" if exactly_once else "--exactly-once makes this an error"
         yield f"    {asked}"
 
 

@@ -16,7 +16,7 @@ _COLOURS = {"head": "\033[1;31m", "key": "\033[1m", "end": "\033[0m"}
 
 
 def diagnosis_as_text(diagnosis: Diagnosis, *, colours: bool = False) -> str:
-    """Say what was seen of a job: one sentence, the ranks in groups, what follows and what cannot be said."""
+    """Return what was seen of a job: one sentence, the ranks in groups, what follows and what cannot be said."""
     head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
     job = diagnosis.job
     if diagnosis.finding is not None:
@@ -46,20 +46,20 @@ def diagnosis_as_text(diagnosis: Diagnosis, *, colours: bool = False) -> str:
 
 
 def flight_as_text(record: FlightRecord, *, colours: bool = False) -> str:
-    """Say what the Flight Recorder's dumps say."""
+    """Return what the Flight Recorder's dumps show."""
     head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
     lines = [f"{key}Flight Recorder of {name_ranks(record.ranks)}:{end}"]
     if record.mismatch is not None:
         lines.append(f"  {head}{terminal_safe(record.mismatch)}{end}")
     lines += [f"  {terminal_safe(text)}" for text in record.says]
     if record.mismatch is None and not record.says:
-        lines.append("  all calls that are recorded on several ranks are alike")
+        lines.append("  all calls that several ranks have recorded agree")
     lines += [f"  {key}left out:{end} {terminal_safe(text)}" for text in record.problems]
     return "\n".join(lines)
 
 
 def doctor_as_json(exit_code: int, diagnoses: Sequence[Diagnosis], record: FlightRecord | None) -> dict[str, Any]:
-    """Return all of it as JSON has it: a diagnosis as that of a run, and a part for each job with its stacks."""
+    """Return everything as values that json can write: a diagnosis like that of a run, and each job with its stacks."""
     finding = next((diagnosis.finding for diagnosis in diagnoses if diagnosis.finding is not None), None)
     if finding is None and record is not None:
         finding = finding_of(record)

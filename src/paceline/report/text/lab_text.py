@@ -1,4 +1,4 @@
-"""The catalogue of breaks as text: lists, cases, and what was seen of a run."""
+"""The catalogue of breaks as text: lists, cases, and what a run of one showed."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def case_as_text(case: Case) -> str:
 
 
 def hint_as_text(case: Case, number: int) -> str:
-    """Give one hint; after the last one, say where the fix is."""
+    """Return one hint, and how to get the next one."""
     more = f"paceline lab hint {case.id} {number + 1}" if number < 3 else f"paceline lab run {case.id}, which says more"
     return f"hint {number} of 3: {case.hints[number - 1]}\nnext: {more}"
 
 
 def fix_as_text(case: Case) -> str:
-    """Give cause, fix and what prevents it."""
+    """Return the cause, the fix and what prevents it."""
     return "\n".join([f"cause: {case.cause}", "", case.fix(), "", f"in Paceline: {case.prevention}"])
 
 
 def bare_as_text(case: Case, library: str, ended: Ended) -> str:
-    """Say what a bare run did: the last output of each rank, and for how long nothing moved."""
+    """Return what a bare run did: the last output of each rank, and for how long nothing moved."""
     ending = ending_of(case, ended)
     lines = [f"{case.id}, bare, {case.num_ranks} ranks, {library}: {ending}"]
     rows = []
@@ -72,18 +72,18 @@ def _wrong_lines(case: Case, ended: Ended) -> list[str]:
 
 
 def guarded_as_text(case: Case, ended: Ended) -> str:
-    """Give what ranks printed under the guard, then what the guard said."""
+    """Return what ranks printed under the guard, then what the guard printed."""
     lines = [f"{case.id}, {case.num_ranks} ranks, under the guard"]
     for rank, seen in enumerate(ended.ranks):
         lines += [f"  rank {rank} | {line}" for line in [*seen.out.splitlines(), *seen.err.splitlines()[-1:]]]
-    said = [line for line in ended.said.splitlines() if not line.startswith("  records:")]
+    from_guard = [line for line in ended.said.splitlines() if not line.startswith("  records:")]
     if ended.outcome is not None and ended.outcome["finding"] is None and ended.exit_code == 0:
-        said.append(f"no finding; exit code 0 after {ended.seconds:.1f} s; {ending_of(case, ended)}")
-    return "\n".join([*lines, *said])
+        from_guard.append(f"no finding; exit code 0 after {ended.seconds:.1f} s; {ending_of(case, ended)}")
+    return "\n".join([*lines, *from_guard])
 
 
 def verdicts_as_text(case: Case, verdicts: Sequence[Verdict]) -> str:
-    """Say whether a case holds, one line for each of its runs."""
+    """Return whether a case holds, one line for each of its runs."""
     state = "ok" if all(verdict.holds for verdict in verdicts) else "BROKEN"
     lines = [f"{state:6}  {case.id} ({case.carrier}, {case.num_ranks} ranks)"]
     for verdict in verdicts:

@@ -104,11 +104,11 @@ def _classic_lines(report: TailReport) -> list[str]:
             f"(counted from 0), which others never make."
         )
     elif not any(report.clamped):
-        lines.append("No rank has a full batch: the epoch would do nothing, in silence.")
+        lines.append("No rank has a full batch: the epoch would silently do nothing.")
     elif report.world_size == 1:
         lines.append("With one rank there is nobody to wait for.")
     else:
-        lines.append("Here the counts are equal, by luck: another N, W or B will deadlock.")
+        lines.append("The counts happen to be equal here: with another N, W or B it will deadlock.")
     return lines
 
 

@@ -8,7 +8,7 @@ from paceline.errors import name_ranks
 
 
 def groups_text(values: Sequence[object]) -> str:
-    """Say which ranks have which value; the values are given in the order of ranks.
+    """Return which ranks have which value; values are in the order of ranks.
 
     >>> groups_text([5, 5, 5, 3])
     '5 on ranks 0-2; 3 on rank 3'
