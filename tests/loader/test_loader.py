@@ -233,7 +233,7 @@ def test_a_stream_is_refused_with_what_to_use_instead() -> None:
     def stream() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(InputError, match=r"iterate it by paceline\.in_step"):
+    with pytest.raises(InputError, match=r"use paceline\.in_step"):
         Loader(stream(), batch_size=2, comm=AloneComm())
 
 
@@ -248,7 +248,7 @@ def test_workers_that_stay_serve_one_pass_at_a_time() -> None:
     ) as loader:
         batches = iter(loader)
         next(batches)
-        with pytest.raises(InputError, match="one pass at a time"):
+        with pytest.raises(InputError, match="persistent workers serve one iterator at a time"):
             next(iter(loader))
         batches.close()  # type: ignore[attr-defined]
         assert len(list(loader)) == 5
