@@ -6,7 +6,8 @@ Names that need torch are loaded when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from paceline.loader.check.contract import ContractResult, check_contract
+from paceline.loader.check.contract import check_contract
+from paceline.loader.check.contract_result import ContractResult
 from paceline.loader.sampler import PlanSampler
 
 if TYPE_CHECKING:
