@@ -64,7 +64,7 @@ class PlanSampler:
         tail: What becomes of the remainder.
         stand_in: A sample id that takes the place of a missing one, so that every list has `batch_size` ids.
             `num_real` says how many are real; mask the rest out of loss and metrics.
-        costs: What each sample costs, the same on every rank: steps are dealt so that all ranks have the same work.
+        costs: What each sample costs, the same on every rank: samples are dealt so that all ranks have the same work.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class PlanSampler:
         return self.state_at(lists.planned, lists.count if step is None else step)
 
     def state_at(self, planned: PlannedPass, step: int) -> dict[str, Any]:
-        """Return the state after so many steps of a pass."""
+        """Return the state after a number of steps of a pass."""
         whole_epoch = self.plan.progress(self.plan.num_steps)
         return {
             "version": STATE_VERSION,

@@ -62,7 +62,7 @@ class Background:
     def _run(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         while (task := work.get()) is not None:
             task()
-            del task  # it holds what it was given, for as long as there is nothing new
+            del task  # otherwise it would keep its arguments alive until the next one
 
 
 class Closeable:

@@ -40,7 +40,7 @@ class AgreementHeader:
     """What must agree, as numbers at the start of a first message whose rest is payload.
 
     Comparing numbers is all that a step costs where ranks agree. Only if they do not is the whole value described and
-    gathered, to say who has what.
+    gathered, to name the value of each rank.
 
     Attributes:
         fingerprints: A number for each thing, equal where the things are.

@@ -12,16 +12,16 @@ from paceline.loader.sampler_state import PlannedPass
 from paceline.plan.order import Ids
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class DeliveredStep:
-    """A batch as the loop receives it.
+    """A batch as the loop receives it. It is not frozen: to copy it in each step takes longer than all else there.
 
     Attributes:
         batch: The rows of this rank.
         ids: The samples of its real rows.
         skipped: Samples of this step that could not be loaded, on this rank.
         statistics: What balancing did; None if nothing is balanced.
-        seconds_waited: How long the loop waited for it.
+        seconds_waited: How long the loop waited for it; the pass fills it in.
     """
 
     batch: Batch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 
@@ -76,9 +75,9 @@ class EpochPass:
                 delivered = delivery.take(step)
                 if delivered is None:
                     break
-                waited = time.perf_counter() - asked
-                self._tally.note_step(waited, delivered.statistics)
-                yield replace(delivered, seconds_waited=waited)
+                delivered.seconds_waited = time.perf_counter() - asked
+                self._tally.note_step(delivered.seconds_waited, delivered.statistics)
+                yield delivered
                 asked = time.perf_counter()
                 self._tally.seconds = asked - began
             self._end(delivery.problem)

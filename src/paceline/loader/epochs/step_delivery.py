@@ -1,7 +1,7 @@
 """How the batch of a step gets to the loop, so that a problem of one rank stops all ranks at the same step.
 
-There are three ways: alone nobody else must hear of a problem; ranks whose batches stay hear of it by the alarm, one
-step ahead; ranks whose rows move hear of it in the message with their costs.
+There are three ways. A rank that is alone raises it. Ranks whose batches stay where they are learn of it by the alarm,
+one step ahead. Ranks whose rows move learn of it from the message that carries their costs.
 """
 
 from __future__ import annotations
@@ -194,4 +194,4 @@ def _as_loaded(loaded: LoadedStep) -> DeliveredStep:
 
 
 def _skipped(loaded: LoadedStep) -> tuple[int, ...]:
-    return tuple(sample for sample, _ in loaded.skipped)
+    return tuple(sample for sample, _ in loaded.skipped) if loaded.skipped else ()

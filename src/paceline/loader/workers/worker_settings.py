@@ -32,7 +32,7 @@ class WorkerSettings(TypedDict, total=False):
 
 
 def check_worker_settings(owner: str, settings: Mapping[str, Any], own_names: Collection[str] = ()) -> None:
-    """Refuse a name that is no setting of torch's DataLoader.
+    """Refuse a name that is not a setting of torch's DataLoader.
 
     >>> check_worker_settings("Loader", {"prefetch_facto": 2})
     Traceback (most recent call last):
@@ -40,7 +40,7 @@ def check_worker_settings(owner: str, settings: Mapping[str, Any], own_names: Co
 
     Args:
         owner: The loader, as the error names it.
-        settings: What the user has given.
+        settings: The settings that the user passed.
         own_names: Settings of the loader itself, which may be meant.
     """
     known = [name for name in inspect.signature(DataLoader.__init__).parameters if name not in _NOT_FOR_USERS]
