@@ -220,7 +220,7 @@ def disagree(comm: Comm, what: str) -> str:
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [("batch_size", ["batch_size 5", "batch_size 4"]), ("fields", ["x", "y"]), ("tolerance", ["0.1", "0.2"])],
+    [("batch_size", ["batch_size: 5 on", "4 on"]), ("fields", ["x", "y"]), ("tolerance", ["0.1", "0.2"])],
 )
 def test_ranks_that_disagree_are_told_who_has_what(what: str, words: list[str]) -> None:
     texts = values(run_ranks(disagree, 2, args=(what,), carrier="threads"))

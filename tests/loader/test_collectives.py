@@ -19,7 +19,7 @@ from paceline.comm import Comm
 from paceline.comm.alone_comm import AloneComm
 from paceline.launch import Outcome
 from paceline.loader import DisagreementError, exchange, gather_batches
-from paceline.loader.agreement.headers import exchange_message_bytes, gather_message_bytes
+from paceline.loader.agreement.first_message import exchange_message_bytes, gather_message_bytes
 
 CARRIERS = ["threads", "torch", "mpi"]
 
@@ -231,15 +231,15 @@ def test_all_ranks_are_told_the_same(carrier: str) -> None:
 
 
 DISAGREEMENTS = {
-    "padded twice": "ranks disagree on batch_size - ranks 0, 2: batch_size 128 | rank 1: batch_size 1408",
-    "dtype": "ranks disagree on fields - ranks 0, 2: label: dense int64 [] | rank 1: label: dense float32 []",
-    "field": "rank 1: nothing of its own",
-    "pad": "ranks disagree on pad_values - ranks 0, 2: pads with {} | rank 1: pads with {'label': '9.0'}",
-    "groups": "rank 1: groups of 4 from [8, 9, 10], 4 from [4, 5, 6], 4 from [0, 1, 2]",
-    "twice": "rank 1: groups are not a partition: row 0 is named 2 times",
-    "range": "rank 1: groups must hold rows from 0 to 11, got 99",
-    "count": "rank 1: groups must be one for each of 3 ranks, got 2",
-    "kind": "rank 1: groups must be lists of rows",
+    "padded twice": "ranks disagree on batch_size: 128 on ranks 0, 2; 1408 on rank 1",
+    "dtype": "ranks disagree on field 'label': dense int64 [] on ranks 0, 2; dense float32 [] on rank 1",
+    "field": "; nothing on rank 1",
+    "pad": "ranks disagree on padding values: {} on ranks 0, 2; {'label': '9.0'} on rank 1",
+    "groups": "4 rows from [8, 9, 10], 4 rows from [4, 5, 6], 4 rows from [0, 1, 2] (",
+    "twice": "rank 1 cannot continue: groups are not a partition: row 0 is named 2 times",
+    "range": "rank 1 cannot continue: groups must hold rows from 0 to 11, got 99",
+    "count": "rank 1 cannot continue: groups must be one for each of 3 ranks, got 2",
+    "kind": "rank 1 cannot continue: groups must be lists of rows",
     "lost": "1 real rows are in none of them, first row 1 of rank 2",
     "too many": "group 0 has 5 real rows, more than batch_size 4",
 }

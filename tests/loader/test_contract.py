@@ -17,7 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, Tensor
 
 from paceline import PacelineError, PlanSampler, Tail
 from paceline.loader import check_contract
-from paceline.loader.check.contract import Difference
+from paceline.loader.check.contract_result import Difference
 
 Pair = namedtuple("Pair", ["x", "y"])
 

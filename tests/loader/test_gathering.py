@@ -122,7 +122,7 @@ def test_a_batch_of_padding_is_put_where_others_are() -> None:
 def test_rows_that_are_of_no_batch_are_refused_on_all_ranks() -> None:
     for outcome in run_ranks(gathering, 3, args=("wrong",), carrier="threads"):
         assert isinstance(outcome.error, DisagreementError)
-        assert "what the rows are of: all batches on rank 0; the last batch on ranks 1-2" in str(outcome.error)
+        assert "batches of the rows: all batches on rank 0; the last batch on ranks 1-2" in str(outcome.error)
     for outcome in run_ranks(gathering, 3, args=("nothing",), carrier="threads"):
         assert isinstance(outcome.error, InputError)
         assert "rank 1 cannot gather: 0 rows are neither the last batch" in str(outcome.error)

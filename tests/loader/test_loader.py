@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 import torch
 from tests.helpers.histories import AtOnce, Histories, seen, values, words_of
 
-from paceline import LengthPlan, Loader, Plan, run_ranks
+from paceline import Batch, LengthPlan, Loader, Plan, PlanSampler, run_ranks
 from paceline.comm import Comm
 from paceline.comm.alone_comm import AloneComm
 from paceline.errors import InputError
+from paceline.loader.sampler_state import PlannedPass
 
 
 def pass_over(comm: Comm, num: int, batch_size: int, tail: Any, balanced: bool, num_workers: int) -> Any:
@@ -150,6 +152,57 @@ def test_a_plan_by_length_gives_each_step_its_own_number_of_rows() -> None:
     assert len({shape for shape, *_ in found}) > 1
 
 
+def test_a_batch_is_padded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[tuple[int, int]] = []
+    pad_to = Batch.pad_to
+
+    def counted(batch: Batch, num_rows: int) -> Batch:
+        if num_rows != batch.batch_size:
+            sizes.append((batch.batch_size, num_rows))
+        return pad_to(batch, num_rows)
+
+    monkeypatch.setattr(Batch, "pad_to", counted)
+    plan = LengthPlan([1] * 13 + [9] * 5, world_size=1, max_tokens=36, batch_size=6, shuffle=False)
+    with Loader(Histories(18), plan=plan, comm=AloneComm(), jagged=["words"]) as loader:
+        short = [(batch.num_real, batch.batch_size) for batch in loader if batch.num_real < batch.batch_size]
+    assert short
+    assert sizes == short
+
+
+def count_begins(monkeypatch: pytest.MonkeyPatch) -> list[PlanSampler]:
+    """Return a list to which each sampler that begins a pass is added."""
+    begins: list[PlanSampler] = []
+    begin = PlanSampler.begin
+
+    def counted(sampler: PlanSampler) -> PlannedPass:
+        begins.append(sampler)
+        return begin(sampler)
+
+    monkeypatch.setattr(PlanSampler, "begin", counted)
+    return begins
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_workers": 2}, {"num_workers": 1, "persistent_workers": True}])
+def test_a_pass_of_a_loader_begins_once(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
+    begins = count_begins(monkeypatch)
+    with Loader(Histories(9), batch_size=2, comm=AloneComm(), jagged=["words"], **settings) as loader:
+        loader.load_state_dict(loader.sampler.state_dict(step=2))
+        assert [len(list(loader)) for _ in range(2)] == [3, 5], "what was left is left only once"
+    assert len(begins) == 2
+
+
+def test_two_passes_at_a_time_do_not_disturb_each_other() -> None:
+    for num_workers in (0, 1):
+        with Loader(Histories(9), batch_size=2, num_workers=num_workers, comm=AloneComm(), jagged=["words"]) as loader:
+            first = iter(loader)
+            begun = [seen(next(first))]
+            loader.set_epoch(1)
+            second = [seen(batch) for batch in loader]
+            rest = [seen(batch) for batch in first]
+            loader.set_epoch(0)
+            assert begun + rest == [seen(batch) for batch in loader] != second
+
+
 # Resume.
 
 
@@ -222,18 +275,39 @@ def test_random_numbers_go_on_where_they_were() -> None:
         ({"batch_size": 2, "collate": list, "jagged": ["x"]}, "leave out jagged, fields and pad_values"),
         ({"batch_size": 2, "num_workers": -1}, "num_workers must be a whole number of at least 0"),
         ({"batch_size": 2, "tail": "trim"}, "tail must be one of"),
+        ({"batch_size": 2, "chek": "first"}, "Loader has no setting 'chek': did you mean 'check'?"),
+        (
+            {"batch_size": 2, "prefetch_facto": 2},
+            "Loader has no setting 'prefetch_facto': did you mean 'prefetch_factor'?",
+        ),
+        ({"batch_size": 2, "sampler": [1]}, "Loader has no setting 'sampler'"),
+        ({"batch_size": 2, "plan": Plan(4, world_size=1, batch_size=2)}, "the plan already sets batch_size and costs"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=re.escape(message)):
         Loader(Histories(4), comm=AloneComm(), **settings)
+
+
+def started_in(worker: int) -> None:
+    random.seed(worker)
+
+
+def test_settings_of_the_loader_and_of_torch_are_taken_together() -> None:
+    own: dict[str, Any] = {"check": "every", "reseed": False, "progress": False, "grace": 5.0, "example": None}
+    own |= {"fields": ["id", "x"], "pad_values": {"x": 7.0}}
+    of_torch: dict[str, Any] = {"pin_memory": False, "prefetch_factor": 3, "persistent_workers": True, "timeout": 30}
+    of_torch |= {"worker_init_fn": started_in, "multiprocessing_context": "fork", "in_order": True}
+    pairs = [(number, float(number)) for number in range(5)]
+    with Loader(pairs, batch_size=2, shuffle=False, num_workers=1, comm=AloneComm(), **own, **of_torch) as loader:
+        assert [batch["x"].tolist() for batch in loader] == [[0, 1], [2, 3], [4, 7]]  # type: ignore[union-attr]
 
 
 def test_a_stream_is_refused_with_what_to_use_instead() -> None:
     def stream() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(InputError, match=r"iterate it by paceline\.in_step"):
+    with pytest.raises(InputError, match=r"use paceline\.in_step"):
         Loader(stream(), batch_size=2, comm=AloneComm())
 
 
@@ -248,7 +322,7 @@ def test_workers_that_stay_serve_one_pass_at_a_time() -> None:
     ) as loader:
         batches = iter(loader)
         next(batches)
-        with pytest.raises(InputError, match="one pass at a time"):
+        with pytest.raises(InputError, match="persistent workers serve one iterator at a time"):
             next(iter(loader))
         batches.close()  # type: ignore[attr-defined]
         assert len(list(loader)) == 5

@@ -299,15 +299,15 @@ def test_a_long_error_is_cut_and_reaches_all_ranks() -> None:
 
 def without_shared_memory(comm: Comm) -> Any:
     """As on several hosts: the board is torch's store, or messages of MPI."""
-    from paceline.loader.agreement import alarm
+    from paceline.loader.agreement import alarm_boards
 
-    alarm._make_file = lambda name, num_bytes: None
+    alarm_boards._make_file = lambda name, num_bytes: None
     found = [loaded_until_error(comm, kind, False) for kind in ("corrupt later", "corrupt second")]
-    board = alarm.make_board(comm)
+    board = alarm_boards.make_board(comm)
     return type(board).__name__, found
 
 
-@pytest.mark.parametrize(("carrier", "board"), [("torch", "StoreBoard"), ("mpi", "MessageBoard")])
+@pytest.mark.parametrize(("carrier", "board"), [("torch", "StoreAlarmBoard"), ("mpi", "MpiAlarmBoard")])
 def test_errors_reach_ranks_that_share_no_memory(carrier: str, board: str) -> None:
     for name, found in values(run_ranks(without_shared_memory, 3, carrier=carrier, deadline=100)):
         assert name == board
@@ -341,4 +341,4 @@ def test_a_rank_that_waits_for_one_that_has_left_is_ended_with_the_reason() -> N
     assert isinstance(failing.error, LoadError)
     assert "rank 1 could not load sample 9 at step 4 of epoch 0" in str(failing.error)
     assert "rank 1 could not load sample 9 at step 4 of epoch 0" in str(waiting.error)
-    assert "has not come back to its loader within 0 s, and is ended" in str(waiting.error)
+    assert "did not return to its loader within 0 s and was terminated" in str(waiting.error)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline import LengthPlan, MixedPlan, PacelineError, Plan, PlanSampler, Tail
+from paceline.loader.sampler_state import PlannedPass
 from paceline.plan import EpochPlan
 
 
@@ -259,6 +260,40 @@ def test_a_pass_keeps_its_epoch_while_the_next_is_being_set() -> None:
     first = [next(iterator)]
     sampler.set_epoch(1)
     assert first + list(iterator) == list(other), "what has begun goes on"
+
+
+def count_begins(monkeypatch: pytest.MonkeyPatch) -> list[PlanSampler]:
+    """Return a list to which each sampler that begins a pass is added."""
+    begins: list[PlanSampler] = []
+    begin = PlanSampler.begin
+
+    def counted(sampler: PlanSampler) -> PlannedPass:
+        begins.append(sampler)
+        return begin(sampler)
+
+    monkeypatch.setattr(PlanSampler, "begin", counted)
+    return begins
+
+
+def test_a_pass_begins_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins = count_begins(monkeypatch)
+    sampler = make()
+    sampler.load_state_dict(sampler.state_dict(step=2))
+    iter(sampler)
+    assert sampler.state_dict()["consumed"] == 42
+    assert begins == [], "making an iterator or a state begins nothing"
+    for num_passes in (1, 2, 3):
+        list(sampler)
+        assert len(begins) == num_passes
+
+
+def test_of_two_iterators_the_one_that_handed_out_last_counts() -> None:
+    sampler = make()
+    first, second = iter(sampler), iter(sampler)
+    next(first), next(first), next(second)
+    assert sampler.state_dict()["consumed"] == 21
+    next(first)
+    assert sampler.state_dict()["consumed"] == 63
 
 
 def test_setting_an_epoch_forgets_what_was_handed_out() -> None:

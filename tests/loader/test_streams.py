@@ -121,7 +121,7 @@ def test_ranks_that_cannot_go_on_say_so_on_all_ranks() -> None:
         "ranks disagree on tail: pad on rank 0; drop on ranks 1-2"
     }
     assert set(values(run_ranks(differing, 3, args=("empty",), carrier="threads"))) == {
-        "items are not batches: say by `empty` what ranks get that have run dry"
+        "items are not batches: pass `empty` to say what a rank that has run out should yield"
     }
     with pytest.raises(InputError, match="the tail of a stream is 'drop' or 'pad', got 'repeat'"):
         in_step([], AloneComm(), tail="repeat")

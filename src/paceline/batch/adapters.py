@@ -93,6 +93,10 @@ class Collate:
             if self._empty is None:
                 raise InputError("a batch without samples has no shape: give Collate an example of a sample")
             return self._empty.emptied(self.batch_size)
+        return self.stack(samples).pad_to(self.batch_size)
+
+    def stack(self, samples: Sequence[Any]) -> Batch:
+        """Return the batch of at least one sample, without padding."""
         values_of = self._values_by_field(samples)
         columns: dict[str, torch.Tensor | Jagged] = _number_columns(values_of)
         for name, values in values_of.items():
@@ -101,9 +105,9 @@ class Collate:
         columns = {name: columns[name] for name in values_of}  # in the order of the sample's fields
         pad_values = {name: value for name, value in self._pad_values.items() if name in columns}
         if self._empty is not None:  # columns are right by construction, and settings have been checked
-            return Batch.unchecked(columns, len(samples), pad_values).pad_to(self.batch_size)
-        batch = Batch(columns, batch_size=len(samples), pad_values=pad_values).pad_to(self.batch_size)
-        self._empty = batch.emptied(self.batch_size)
+            return Batch.unchecked(columns, len(samples), pad_values)
+        batch = Batch(columns, batch_size=len(samples), pad_values=pad_values)
+        self._empty = batch.emptied(1)
         return batch
 
     def _values_by_field(self, samples: Sequence[Any]) -> dict[str, list[Any]]:

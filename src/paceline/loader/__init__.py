@@ -6,23 +6,24 @@ Names that need torch are loaded when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from paceline.loader.check.contract import ContractResult, check_contract
+from paceline.loader.check.contract import check_contract
+from paceline.loader.check.contract_result import ContractResult
 from paceline.loader.sampler import PlanSampler
 
 if TYPE_CHECKING:
-    from paceline.loader.agreement.headers import DisagreementError
+    from paceline.loader.agreement.must_agree import DisagreementError
     from paceline.loader.agreement.one_rank import OneRankError, on_one_rank, save_whole
     from paceline.loader.agreement.problem import LoadError
-    from paceline.loader.epochs.epoch_pass import Check
     from paceline.loader.epochs.epoch_summary import EpochSummary
     from paceline.loader.epochs.loader import Loader
-    from paceline.loader.epochs.step_loader import OnError
+    from paceline.loader.epochs.loader_settings import Check
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
     from paceline.loader.row_exchange.balancer import Balancer, Balancing, Route, StepStatistics
     from paceline.loader.row_exchange.batch_collectives import exchange, gather_batches
     from paceline.loader.streams.in_step import InStep, in_step
     from paceline.loader.streams.shards import ShardStream
     from paceline.loader.streams.stream_loader import StreamLoader
+    from paceline.loader.workers.step_loader import OnError
 
 __all__ = [
     "Balancer",
@@ -55,15 +56,15 @@ __all__ = [
 _NEED_TORCH = {
     "Balancer": "paceline.loader.row_exchange.balancer",
     "Balancing": "paceline.loader.row_exchange.balancer",
-    "Check": "paceline.loader.epochs.epoch_pass",
-    "DisagreementError": "paceline.loader.agreement.headers",
+    "Check": "paceline.loader.epochs.loader_settings",
+    "DisagreementError": "paceline.loader.agreement.must_agree",
     "EpochSummary": "paceline.loader.epochs.epoch_summary",
     "InStep": "paceline.loader.streams.in_step",
     "ItemCount": "paceline.loader.loss",
     "LoadError": "paceline.loader.agreement.problem",
     "Loader": "paceline.loader.epochs.loader",
     "MeanLoss": "paceline.loader.loss",
-    "OnError": "paceline.loader.epochs.step_loader",
+    "OnError": "paceline.loader.workers.step_loader",
     "OneRankError": "paceline.loader.agreement.one_rank",
     "Route": "paceline.loader.row_exchange.balancer",
     "ShardStream": "paceline.loader.streams.shards",

@@ -13,7 +13,7 @@ import torch
 
 from paceline.comm import Comm
 from paceline.errors import whole_number
-from paceline.loader.agreement.background import Background, Closing
+from paceline.loader.agreement.background import Background, Closeable
 
 
 def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tensor:
@@ -31,7 +31,7 @@ def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tenso
     return _scaled(loss_sum, _count(comm, num_items, loss_sum.device), comm.world_size)
 
 
-class MeanLoss(Closing):
+class MeanLoss(Closeable):
     """The same with the count under way while the forward pass computes, and for several micro-batches.
 
     >>> from paceline.comm.alone_comm import AloneComm
@@ -66,7 +66,7 @@ class MeanLoss(Closing):
         return ItemCount(counted, self._comm.world_size)
 
     def close(self, *, wait: bool = True) -> None:
-        """End the thread, after what is under way; or leave it, where peers may never come."""
+        """End the thread after what is under way; or abandon it, if peers may never come."""
         if self._background is not None:
             self._background.close(wait=wait)
         if wait and not self._is_closed:

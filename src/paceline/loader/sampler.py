@@ -9,12 +9,12 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Self
 
 from paceline.balance import warm_up
 from paceline.comm import find_place
 from paceline.errors import EmptyPlanError, InputError, whole_number
+from paceline.loader.sampler_state import DeliveredLists, PlannedPass, SamplerState
 from paceline.plan import EpochPlan, Plan, Tail, TailLike
 from paceline.plan.order import Ids
 from paceline.plan.plan import LARGEST_SEED
@@ -30,18 +30,6 @@ _MUST_AGREE = {
     "seed": "seed",
     "fingerprint": "order of samples (lengths, budget, buckets or weights)",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Pass:
-    """One way through an epoch, or through the rest of it; `plan` is None where nothing is left."""
-
-    plan: EpochPlan | None
-    epoch: int
-
-    @property
-    def num_steps(self) -> int:
-        return 0 if self.plan is None else self.plan.num_steps
 
 
 class PlanSampler:
@@ -76,7 +64,7 @@ class PlanSampler:
         tail: What becomes of the remainder.
         stand_in: A sample id that takes the place of a missing one, so that every list has `batch_size` ids.
             `num_real` says how many are real; mask the rest out of loss and metrics.
-        costs: What each sample costs, the same on every rank: steps are dealt so that all ranks have the same work.
+        costs: What each sample costs, the same on every rank: samples are dealt so that all ranks have the same work.
     """
 
     def __init__(
@@ -132,11 +120,7 @@ class PlanSampler:
         self.stand_in = stand_in
         if stand_in is not None:
             self.stand_in = whole_number("stand_in", stand_in, least=0, most=plan.num_ids - 1)
-        self._next = _Pass(plan=plan, epoch=0)  # what iterating begins with
-        self._current: tuple[_Pass, int] | None = None  # what was handed out last, and how much
-        self._exhausted: _Pass | None = None  # handed out to the end; the next pass is of the whole epoch
-        self._asked_epoch: int | None = None  # what set_epoch was called with
-        self._ended_epoch: int | None = None  # what a loaded state has ended
+        self._state = SamplerState.initial(plan)
 
     # What torch, Lightning, accelerate and others read from a batch sampler.
 
@@ -163,167 +147,158 @@ class PlanSampler:
     @property
     def epoch(self) -> int:
         """The epoch that iterating hands out."""
-        return self._next.epoch
+        return self._state.following.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch. The position that a loaded state has set holds for its own epoch only."""
-        epoch = whole_number("epoch", epoch, least=0, most=LARGEST_SEED)
-        self._asked_epoch = epoch
-        is_ended = epoch == self._ended_epoch
-        if not is_ended:
-            self._ended_epoch = None
-        if epoch != self._next.epoch:
-            self._next = _Pass(plan=None if is_ended else self.plan, epoch=epoch)
-            self._current = None
+        self._state = self._state.with_epoch(whole_number("epoch", epoch, least=0, most=LARGEST_SEED))
 
     def __len__(self) -> int:
         """Steps of the pass that is being handed out, or of the next one: the same on every rank.
 
         After `load_state_dict` it is what is left of the epoch.
         """
-        return self._next.num_steps
+        return self._state.following.num_steps
 
     def num_real(self, step: int) -> int:
         """Return how many ids of this rank's list are real at a step; the others are stand-ins.
 
         Steps are those of the pass that is being handed out, counted from 0; before the first, of the next one.
         """
-        begun, _ = self._current or (self._next, 0)
-        step = whole_number("step", step, least=0, most=begun.num_steps - 1)
-        assert begun.plan is not None  # it has steps
-        return begun.plan.num_real(step, rank=self.rank)
+        planned = self._state.last.planned if self._state.last is not None else self._state.following
+        step = whole_number("step", step, least=0, most=planned.num_steps - 1)
+        assert planned.plan is not None  # it has steps
+        return planned.plan.num_real(step, rank=self.rank)
 
     def __iter__(self) -> PassIterator:
         """Begin a pass. Making an iterator changes nothing; only ids that are handed out count."""
         return PassIterator(self)
 
-    def begin(self) -> tuple[EpochPlan | None, int]:
-        """Return the plan and the epoch of the pass that begins now; no plan where nothing is left of the epoch."""
-        begun = PassIterator(self)._begin()
-        return begun.plan, begun.epoch
+    def begin(self) -> PlannedPass:
+        """Begin a pass, once for each, and return it: iterate it by `lists_of`."""
+        self._state = self._state.begun()
+        return self._state.following
+
+    def lists_of(self, planned: PlannedPass) -> PassIterator:
+        """Return an iterator over the lists of a pass that `begin` has returned."""
+        return PassIterator(self, planned)
+
+    def upcoming(self) -> PlannedPass:
+        """Return the pass that would begin now; nothing begins."""
+        return self._state.begun().following
+
+    def note_delivered(self, lists: DeliveredLists) -> None:
+        """Note that one more list was handed out."""
+        self._state = self._state.delivered(lists)
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Return a small state, the same on every rank, from which any number of ranks can go on.
+        """Return a small state, the same on every rank, from which any number of ranks can continue.
 
         Args:
             step: Batches that the loop has consumed since iterating began, counted from 1: after the first
-                batch it is 1. Counting begins anew after `load_state_dict`. None: what was handed out, right where
-                nothing is fetched ahead (no workers) and for StatefulDataLoader, which keeps account itself.
+                batch it is 1. Counting restarts after `load_state_dict`. None: what was handed out, which is right
+                if nothing is fetched ahead (no workers), and for StatefulDataLoader, which does the counting itself.
         """
-        begun, handed_out = self._current or (self._next, 0)
+        last = self._state.last
+        lists = last if last is not None else DeliveredLists(self._state.following)
         if step is not None:
-            step = whole_number("step", step, least=0, most=begun.num_steps)
-            if self._current is not None and step > handed_out:
+            step = whole_number("step", step, least=0, most=lists.planned.num_steps)
+            if last is not None and step > last.count:
                 raise InputError(
-                    f"the loop cannot have consumed {step} batches: {handed_out} were handed out since iterating "
+                    f"the loop cannot have consumed {step} batches: {last.count} were handed out since iterating "
                     f"began; after load_state_dict, count from there"
                 )
-            handed_out = step
-        return self._state_of(begun, handed_out)
+        return self.state_at(lists.planned, lists.count if step is None else step)
 
-    def _state_of(self, begun: _Pass, step: int) -> dict[str, Any]:
-        spent = self.plan.progress(self.plan.num_steps)
+    def state_at(self, planned: PlannedPass, step: int) -> dict[str, Any]:
+        """Return the state after a number of steps of a pass."""
+        whole_epoch = self.plan.progress(self.plan.num_steps)
         return {
             "version": STATE_VERSION,
-            "epoch": begun.epoch,
+            "epoch": planned.epoch,
             "num_samples": self.plan.num_samples,
             "shuffle": self.plan.shuffle,
             "seed": self.plan.seed,
             "fingerprint": self.plan.fingerprint,
-            **(spent if begun.plan is None else begun.plan.progress(step)),
+            **(whole_epoch if planned.plan is None else planned.plan.progress(step)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the state was taken, on this number of ranks.
+        """Continue where the state was taken, on this number of ranks.
 
-        A state from the end of an epoch leads to the next one, unless `set_epoch` has asked for just that epoch:
-        of that, nothing is left.
+        A state from the end of an epoch leads to the next one, unless `set_epoch` has chosen just that epoch: nothing
+        of it is left.
         """
         checked = self._checked_state(state)
-        epoch, ended = checked["epoch"], None
+        epoch = checked["epoch"]
         try:
-            following = _Pass(plan=self.plan.at(checked), epoch=epoch)
+            self._state = self._state.resumed(self.plan.at(checked), epoch)
         except EmptyPlanError as reason:
-            ended = epoch
             if checked["consumed"] < self.plan.num_samples:
                 warnings.warn(f"epoch {epoch} ends here: {reason}", stacklevel=2)
-            asked = self._asked_epoch == epoch
-            following = _Pass(plan=None if asked else self.plan, epoch=epoch if asked else epoch + 1)
-        self._next, self._current, self._exhausted, self._ended_epoch = following, None, None, ended
+            self._state = self._state.resumed_after(epoch)
 
     def _checked_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(state, Mapping):
             raise InputError(f"the state of a PlanSampler is a dict, got {type(state).__name__}")
-        mine = self._state_of(self._next, 0)
-        missing = sorted(set(mine) - set(state))
+        own_state = self.state_at(self._state.following, 0)
+        missing = sorted(set(own_state) - set(state))
         if missing:
-            raise InputError(f"this is not the state of such a PlanSampler: {missing} missing")
+            raise InputError(f"this is not a state of a PlanSampler like this one: {missing} missing")
         for name, meaning in _MUST_AGREE.items():
-            if state[name] != mine[name]:
+            if state[name] != own_state[name]:
                 raise InputError(
                     f"the state was saved with another {meaning}: {name} was {state[name]!r}, "
-                    f"here it is {mine[name]!r}; load it into a sampler like the one it came from"
+                    f"here it is {own_state[name]!r}; load it into a sampler like the one it came from"
                 )
         return {**state, "epoch": whole_number("epoch of the state", state["epoch"], least=0, most=LARGEST_SEED - 1)}
 
 
 class PassIterator:
-    """Hands out the lists of one pass. It begins with the first list that is asked for.
+    """Hands out the lists of one pass. Unless it is given one, it begins a pass when the first list is asked for.
 
-    StatefulDataLoader asks it for its own state, which is exact also where another iterator was used before.
+    StatefulDataLoader asks it for its own state, which is exact even if another iterator was used before.
     """
 
-    def __init__(self, sampler: PlanSampler) -> None:
+    def __init__(self, sampler: PlanSampler, planned: PlannedPass | None = None) -> None:
         self._sampler = sampler
-        self._pass: _Pass | None = None
-        self._lists: Iterator[list[int]] = iter(())
-        self._handed_out = 0
+        self._delivered = None if planned is None else DeliveredLists(planned)
+        self._lists: Iterator[list[int]] | None = None
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> list[int]:
-        if self._pass is None:
-            self._pass = self._begin()
-            self._lists = _make_lists(self._sampler, self._pass)
+        if self._delivered is None:
+            self._delivered = DeliveredLists(self._sampler.begin())
+        if self._lists is None:
+            self._lists = _make_lists(self._sampler, self._delivered.planned)
         ids = next(self._lists)
-        self._handed_out += 1
-        self._sampler._current = self._pass, self._handed_out
-        if self._handed_out == self._pass.num_steps:
-            self._sampler._exhausted = self._pass
+        self._delivered.count += 1
+        self._sampler.note_delivered(self._delivered)
         return ids
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the lists that this iterator has handed out."""
-        return self._sampler._state_of(self._pass or self._upcoming(), self._handed_out)
+        delivered = self._delivered or DeliveredLists(self._sampler.upcoming())
+        return self._sampler.state_at(delivered.planned, delivered.count)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the state was taken."""
+        """Continue where the state was taken."""
         self._sampler.load_state_dict(state)
-        self._pass, self._handed_out = None, 0
-
-    def _upcoming(self) -> _Pass:
-        """The pass that would begin now: what is left of an epoch is left only once."""
-        following = self._sampler._next
-        if self._sampler._exhausted is following:
-            return _Pass(plan=self._sampler.plan, epoch=following.epoch)
-        return following
-
-    def _begin(self) -> _Pass:
-        self._sampler._next = self._upcoming()
-        return self._sampler._next
+        self._delivered = self._lists = None
 
 
-def _make_lists(sampler: PlanSampler, begun: _Pass) -> Iterator[list[int]]:
-    """Yield the lists of a pass. It knows nothing of the iterator that holds it, so it ends when that one goes."""
-    plan, step, block = begun.plan, 0, _FIRST_BLOCK
+def _make_lists(sampler: PlanSampler, planned: PlannedPass) -> Iterator[list[int]]:
+    """Yield the lists of a pass. It holds no reference to its iterator, so it ends when that one is deleted."""
+    plan, step, block = planned.plan, 0, _FIRST_BLOCK
     if isinstance(plan, Plan) and plan.costs is not None:
-        for step, row in enumerate(_rows_ahead(plan, sampler.rank, begun.epoch)):
+        for step, row in enumerate(_rows_ahead(plan, sampler.rank, planned.epoch)):
             yield _filled(row, plan, step, sampler.stand_in) if row[-1] < 0 else row
         return
     while plan is not None and step < plan.num_steps:
         num_steps = min(max(1, block // plan.row_width), plan.num_steps - step)
-        for row in plan.rows(sampler.rank, begun.epoch, step, num_steps).tolist():
+        for row in plan.rows(sampler.rank, planned.epoch, step, num_steps).tolist():
             yield _filled(row, plan, step, sampler.stand_in) if row[-1] < 0 else row
             step += 1
         block = min(2 * block, _LARGEST_BLOCK)

@@ -13,7 +13,7 @@ from paceline.bench.data.store import store_of
 from paceline.bench.workload.sections import Workload
 from paceline.comm.place import find_place
 from paceline.errors import InputError
-from paceline.loader.epochs.progress_bar import Progress
+from paceline.loader.epochs.progress_bar import ProgressBar
 from paceline.process.exit_codes import shell_code
 
 _FAILED = 1
@@ -73,7 +73,7 @@ def run_makers(command: Sequence[str], workload: Workload, world_size: int, *, v
         for rank in range(world_size)
     ]
     try:
-        with Progress(f"generate {workload.model.name}", total, is_shown=sys.stderr.isatty()) as bar:
+        with ProgressBar(f"generate {workload.model.name}", total, is_shown=sys.stderr.isatty()) as bar:
             _follow(makers, bar)
         return max((shell_code(maker.wait()) for maker in makers), default=0)
     finally:
@@ -85,7 +85,7 @@ def run_makers(command: Sequence[str], workload: Workload, world_size: int, *, v
                 maker.stdout.close()
 
 
-def _follow(makers: Sequence[subprocess.Popen[str]], bar: Progress) -> None:
+def _follow(makers: Sequence[subprocess.Popen[str]], bar: ProgressBar) -> None:
     """Show what the makers tell, until all have ended or one has failed."""
     with selectors.DefaultSelector() as selector:
         for maker in makers:

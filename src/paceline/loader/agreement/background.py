@@ -1,4 +1,4 @@
-"""One thread that does what it is given, in order. It does not keep the process alive."""
+"""One thread that carries out tasks in order. It does not keep the process alive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Background:
         self._thread.start()
 
     def submit(self, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> Future[_R]:
-        """Do something after all that was submitted before.
+        """Call a function after all that was submitted before.
 
         Raises:
             InputError: If it is closed.
@@ -46,12 +46,12 @@ class Background:
 
         with self._lock:
             if self._is_closed:
-                raise InputError("this was closed: nothing can be started any more")
+                raise InputError("this has been closed: nothing more can be started")
             self._work.put(work)
         return future
 
     def close(self, *, wait: bool) -> None:
-        """Take no more; wait for what is under way, or leave it."""
+        """Accept no more; wait for what is under way, or leave it."""
         with self._lock:
             self._is_closed = True
             self._work.put(None)
@@ -62,14 +62,14 @@ class Background:
     def _run(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         while (task := work.get()) is not None:
             task()
-            del task  # it holds what it was given, for as long as there is nothing new
+            del task  # otherwise it would keep its arguments alive until the next one
 
 
-class Closing:
-    """What is closed when its `with` ends: it waits for what is under way, unless there was an error."""
+class Closeable:
+    """Something that is closed when its `with` ends: it waits for what is under way, unless there was an error."""
 
     def close(self, *, wait: bool = True) -> None:
-        """End what was begun, after it is done; or leave it, where peers may never come."""
+        """Finish what was started; or abandon it, if peers may never come."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What one rank does for all: its result, or its error, comes to every rank. Checkpoints are written whole."""
+"""What one rank does for all: its result, or its error, reaches every rank. Checkpoints are written whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class OneRankError(PacelineError):
-    """What one rank did for all has failed. Every rank raises it.
+    """A task that one rank did for all has failed. Every rank raises it.
 
     Attributes:
         rank: The rank that failed.
@@ -45,7 +45,7 @@ def on_one_rank(comm: Comm, function: Callable[[], T], *, rank: int = 0) -> T:
     Args:
         comm: The ranks.
         function: What to do; what it returns is pickled.
-        rank: Who does it.
+        rank: The rank that does it.
 
     Raises:
         OneRankError: On all ranks, if the function raises.
@@ -67,14 +67,14 @@ def on_one_rank(comm: Comm, function: Callable[[], T], *, rank: int = 0) -> T:
 def save_whole(comm: Comm, state: Any, path: str | os.PathLike[str], *, rank: int = 0) -> None:
     """Save a checkpoint from one rank. The file is the old one or the new one, never a part. All ranks call this.
 
-    It is written beside its place, brought to the disk, and renamed. If that fails (a full disk, say), the old file
+    It is written beside the old file, flushed to the disk, and renamed. If that fails (a full disk, say), the old file
     stays and all ranks raise.
 
     Args:
         comm: The ranks.
-        state: What `torch.save` takes; that of the saving rank counts.
-        path: Where to.
-        rank: Who saves.
+        state: What `torch.save` takes; that of the saving rank is saved.
+        path: The file.
+        rank: The rank that saves.
 
     Raises:
         OneRankError: On all ranks, if it could not be saved.

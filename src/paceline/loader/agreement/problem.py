@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from paceline.errors import PacelineError
 
 _PACKAGE = str(Path(__file__).parents[2])
+
+
+def error_text(error: BaseException) -> str:
+    """Return an exception's type and message, and the innermost line outside of this package that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    site = f" ({Path(outside[-1].filename).name}:{outside[-1].lineno})" if outside else ""
+    return f"{type(error).__name__}: {error}{site}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +44,36 @@ class Problem:
     @classmethod
     def of(cls, error: BaseException, *, sample: int | None = None) -> Problem:
         """Return the problem that an exception is."""
-        frames = traceback.extract_tb(error.__traceback__)
-        outside = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
-        where = f" ({Path(outside[-1].filename).name}:{outside[-1].lineno})" if outside else ""
-        trace = "".join(traceback.format_exception(error))
-        return cls(text=f"{type(error).__name__}: {error}{where}", sample=sample, trace=trace)
+        return cls(text=error_text(error), sample=sample, trace="".join(traceback.format_exception(error)))
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any] | None) -> Problem | None:
+        """Return what `to_json` was made of; None where there was no problem."""
+        return None if content is None else cls(**content)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it in a form that travels."""
+        return asdict(self)
 
     def at(self, *, rank: int, epoch: int, step: int) -> Problem:
-        """Return it with the place where it happened."""
+        """Return it with rank, epoch and step."""
         return replace(self, rank=rank, epoch=epoch, step=step)
 
     def __str__(self) -> str:
         what = "make its batch" if self.sample is None else f"load sample {self.sample}"
         return f"rank {self.rank} could not {what} at step {self.step} of epoch {self.epoch}: {self.text}"
+
+
+def first_problem(problems: Iterable[Problem | None]) -> Problem | None:
+    """Return the problem of the earliest step, and there of the lowest rank: every rank chooses the same."""
+    return min(filter(None, problems), key=lambda problem: (problem.step, problem.rank), default=None)
+
+
+def raise_problem(problems: Iterable[Problem | None]) -> None:
+    """Raise the first of the problems that ranks have, if there is one."""
+    first = first_problem(problems)
+    if first is not None:
+        raise LoadError(first)
 
 
 class LoadError(PacelineError):
@@ -57,7 +84,7 @@ class LoadError(PacelineError):
         epoch: The epoch.
         step: The step, counted from 0 since iterating began.
         sample: The sample that could not be loaded, or None if it is not one sample.
-        problem: All of it.
+        problem: The whole problem, with the traceback.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -18,13 +18,13 @@ _ID_NAMES = ("id", "ids", "sample_id", "sample_ids", "index", "indices", "idx")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a batch: where it stands, and what every rank must have there alike.
+    """One field of a batch: where it is, and what must be the same on every rank.
 
     Attributes:
         path: Where in the batch, such as `tokens` or `inputs.mask[0]`; empty for the batch itself.
-        shape: Its shape, or None where it has none that must agree (the values of a jagged field).
-        dtype: Its element type, or None where it has no element to tell by.
-        is_known: Whether it was looked into; otherwise nothing but its type is known.
+        shape: Its shape, or None if it has none that must agree (the values of a jagged field).
+        dtype: Its element type, or None if it has no element to tell by.
+        is_known: Whether it could be looked into; otherwise only its type is known.
     """
 
     path: str
@@ -70,12 +70,12 @@ def ids_of(batch: Any, path: str | None) -> Ids | None:
     """
     if path is not None:
         return _as_ids(_part_at(batch, path), path)
-    found = _whole_numbers(batch)
-    if found is None:
+    ids = _whole_numbers(batch)
+    if ids is None:
         named = named_parts(batch) or {}
         names = [name for name in _ID_NAMES if name in named]
-        found = _whole_numbers(named[names[0]]) if names else None
-    return None if found is None else found[found >= 0]
+        ids = _whole_numbers(named[names[0]]) if names else None
+    return None if ids is None else ids[ids >= 0]
 
 
 def named_parts(batch: Any) -> dict[str, Any] | None:
@@ -122,10 +122,10 @@ def _part_at(batch: Any, path: str) -> Any:
 
 
 def _as_ids(part: Any, path: str) -> Ids:
-    found = _whole_numbers(part)
-    if found is None:
+    ids = _whole_numbers(part)
+    if ids is None:
         raise InputError(f"the ids at {path!r} are not one list of whole numbers: {part!r:.80}")
-    return found[found >= 0]
+    return ids[ids >= 0]
 
 
 def _whole_numbers(part: Any) -> Ids | None:

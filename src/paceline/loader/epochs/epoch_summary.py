@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from paceline.loader.row_exchange.balancer import StepStatistics
@@ -18,7 +19,7 @@ class EpochSummary:
         epoch: The epoch.
         num_steps: Steps that every rank has made.
         num_used: Different samples that were handed out.
-        num_dropped: Samples that were not, because of the tail.
+        num_dropped: Samples that were left out because of the tail.
         num_padded: Rows of padding because of the tail.
         num_repeated: Rows of samples that came again.
         num_skipped: Samples that could not be loaded; their rows are padding.
@@ -27,7 +28,7 @@ class EpochSummary:
             without a cost function.
         imbalance_after: The same, as they were handed out.
         seconds: From the first batch that was asked for to the end, on the slowest rank.
-        seconds_waiting: How long the loop has waited for data, on the rank that waited longest.
+        seconds_waiting: How long the loop waited for data, on the rank that waited longest.
     """
 
     epoch: int
@@ -61,7 +62,7 @@ class EpochSummary:
 
 @dataclass(slots=True)
 class Tally:
-    """What one rank notes during a pass."""
+    """What one rank counts during a pass."""
 
     skipped: list[tuple[int, str]] = field(default_factory=list)
     num_skipped_rows: int = 0
@@ -78,34 +79,38 @@ class Tally:
         self.skipped_samples.update(sample for sample, _ in skipped)
         self.skipped += skipped[: _FEW - len(self.skipped)] if len(self.skipped) < _FEW else []
 
-    def note_step(self, step: StepStatistics) -> None:
-        """Note how even a step was."""
-        self.num_balanced += 1
-        self.before += step.imbalance_before
-        self.after += step.imbalance_after
+    def note_step(self, seconds_waited: float, statistics: StepStatistics | None) -> None:
+        """Count a step, and how even balancing made it."""
+        self.seconds_waiting += seconds_waited
+        if statistics is not None:
+            self.num_balanced += 1
+            self.before += statistics.imbalance_before
+            self.after += statistics.imbalance_after
 
-    def put_together(self, told: list[Tally], *, epoch: int, counts: Summary | None) -> EpochSummary:
-        """Return the summary, the same on all ranks.
 
-        Args:
-            told: What all ranks have noted.
-            epoch: The epoch.
-            counts: What the plan of the pass says; None if it had no step.
-        """
-        num_skipped = len(set().union(*(tally.skipped_samples for tally in told)))
-        num_skipped_rows = sum(tally.num_skipped_rows for tally in told)
-        counts = counts or Summary(num_steps=0, num_used=0, num_dropped=0, num_padded=0, num_repeated=0)
-        return EpochSummary(
-            epoch=epoch,
-            num_steps=counts.num_steps,
-            num_used=counts.num_used - num_skipped,
-            num_dropped=counts.num_dropped,
-            num_padded=counts.num_padded,
-            num_repeated=counts.num_repeated - num_skipped_rows + num_skipped,
-            num_skipped=num_skipped,
-            skipped=tuple(sorted({pair for tally in told for pair in tally.skipped})[:_FEW]),
-            imbalance_before=self.before / self.num_balanced if self.num_balanced else None,
-            imbalance_after=self.after / self.num_balanced if self.num_balanced else None,
-            seconds=max(tally.seconds for tally in told),
-            seconds_waiting=max(tally.seconds_waiting for tally in told),
-        )
+def summarise(tallies: Sequence[Tally], *, epoch: int, counts: Summary | None) -> EpochSummary:
+    """Return the summary of a pass, the same on all ranks.
+
+    Args:
+        tallies: What each rank has counted.
+        epoch: The epoch.
+        counts: What the plan of the pass says; None if it had no step.
+    """
+    num_skipped = len(set().union(*(tally.skipped_samples for tally in tallies)))
+    num_skipped_rows = sum(tally.num_skipped_rows for tally in tallies)
+    counts = counts or Summary(num_steps=0, num_used=0, num_dropped=0, num_padded=0, num_repeated=0)
+    balance = tallies[0]  # balancing is the same on all ranks
+    return EpochSummary(
+        epoch=epoch,
+        num_steps=counts.num_steps,
+        num_used=counts.num_used - num_skipped,
+        num_dropped=counts.num_dropped,
+        num_padded=counts.num_padded,
+        num_repeated=counts.num_repeated - num_skipped_rows + num_skipped,
+        num_skipped=num_skipped,
+        skipped=tuple(sorted({pair for tally in tallies for pair in tally.skipped})[:_FEW]),
+        imbalance_before=balance.before / balance.num_balanced if balance.num_balanced else None,
+        imbalance_after=balance.after / balance.num_balanced if balance.num_balanced else None,
+        seconds=max(tally.seconds for tally in tallies),
+        seconds_waiting=max(tally.seconds_waiting for tally in tallies),
+    )

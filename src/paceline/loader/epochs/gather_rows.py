@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,66 +14,98 @@ import torch
 
 from paceline.comm import Comm
 from paceline.errors import InputError
-from paceline.loader.agreement.meeting import check_facts
-from paceline.loader.agreement.objects import gather_objects
-from paceline.loader.epochs.epoch_pass import Handed
+from paceline.loader.agreement.first_message import gather_bytes
+from paceline.loader.agreement.must_agree import MustAgree, check_agreement
+from paceline.loader.epochs.delivered import DeliveredBatches
 from paceline.plan.order import Ids
 
 Rows = torch.Tensor | list[Any]
 
+_SIZES = struct.Struct("<qq")  # bytes of the JSON, number of ids
 
-def gather_rows(comm: Comm, values: Any, handed: Handed, device: torch.device | None) -> Any:
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GatherOffer:
+    """What a rank offers to the others.
+
+    Attributes:
+        batches: Which batches its rows are of; empty where both answers are the same.
+        kinds: The kind of each named part.
+        problem: Why it has nothing to offer.
+        ids: The samples of its rows.
+        content: The rows, pickled: they may be anything. It is read only after ranks have agreed on the rest.
+    """
+
+    batches: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+    ids: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+    content: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        """Return it in a form that travels."""
+        head = json.dumps({"batches": self.batches, "kinds": dict(self.kinds), "problem": self.problem}).encode()
+        return _SIZES.pack(len(head), self.ids.size) + head + self.ids.tobytes() + self.content
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> GatherOffer:
+        """Return what `to_bytes` was made of."""
+        head_bytes, num_ids = _SIZES.unpack_from(message)
+        head_end = _SIZES.size + head_bytes
+        ids_end = head_end + num_ids * np.dtype(np.int64).itemsize
+        ids = np.frombuffer(message[head_end:ids_end], np.int64)
+        return cls(**json.loads(message[_SIZES.size : head_end]), ids=ids, content=message[ids_end:])
+
+
+def gather_rows(comm: Comm, values: Any, delivered: DeliveredBatches, device: torch.device | None) -> Any:
     """Return the values of all ranks' samples; see `Loader.gather_real`. If one rank cannot, all raise.
 
     Args:
         comm: The ranks.
         values: Rows of this rank.
-        handed: What its loop has got.
-        device: By way of which device ranks tell each other.
+        delivered: What its loop has received.
+        device: The device to send from.
     """
-    said = _Said()
-    try:
-        named = {str(name): _rows(part) for name, part in _named(values).items()}
-        said.of, said.ids = _ids_for({len(part) for part in named.values()}, handed, comm.rank)
-        said.kinds = {f"values {name!r}": _kind(part) for name, part in named.items()}
-        said.content = pickle.dumps({name: _sent(part, said.ids.size) for name, part in named.items()}, protocol=5)
-    except Exception as error:
-        said.problem = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    told: list[_Said] = gather_objects(comm, said, device or "cpu")
-    for rank, rank_said in enumerate(told):
-        if rank_said.problem:
-            raise InputError(f"rank {rank} cannot gather: {rank_said.problem}")
-    check_facts([rank_said.kinds for rank_said in told])
-    # where the last batch is all there is, whatever others say fits
-    of = next((rank_said.of for rank_said in told if rank_said.of), "")
-    check_facts([{"what the rows are of": rank_said.of or of} for rank_said in told])
-    all_ids = np.concatenate([rank_said.ids for rank_said in told])
+    offer = _offer(values, delivered, comm.rank)
+    offers = [GatherOffer.from_bytes(message) for message in gather_bytes(comm, offer.to_bytes(), device or "cpu")]
+    for rank, each in enumerate(offers):
+        if each.problem:
+            raise InputError(f"rank {rank} cannot gather: {each.problem}")
+    # a rank whose last batch is all it has fits to whatever the others offer
+    batches = next((each.batches for each in offers if each.batches), "")
+    check_agreement(
+        [MustAgree(chosen=each.kinds, derived={"batches of the rows": each.batches or batches}) for each in offers]
+    )
+    all_ids = np.concatenate([each.ids for each in offers])
     _, first = np.unique(all_ids, return_index=True)  # sorted by sample; a repeated one counts once
-    parts = [pickle.loads(rank_said.content) for rank_said in told]
+    parts = [pickle.loads(each.content) for each in offers]
     gathered = {
-        name: _ordered([part[str(name)] for part in parts], first, values_of(values, name)) for name in _named(values)
+        name: _ordered([part[str(name)] for part in parts], first, device=_device_of(part))
+        for name, part in _named(values).items()
     }
     return gathered if isinstance(values, Mapping) else gathered[""]
 
 
-@dataclass(slots=True)
-class _Said:
-    """What a rank brings."""
-
-    problem: str = ""
-    of: str = ""
-    kinds: dict[str, str] = field(default_factory=dict)
-    ids: Ids = field(default_factory=lambda: np.empty(0, np.int64))
-    content: bytes = b""
-
-
-def values_of(values: Any, name: str) -> Any:
-    """Return the part of what was given that has a name."""
-    return values[name] if isinstance(values, Mapping) else values
+def _offer(values: Any, delivered: DeliveredBatches, rank: int) -> GatherOffer:
+    try:
+        named = {str(name): _rows(part) for name, part in _named(values).items()}
+        batches, ids = _ids_for({len(part) for part in named.values()}, delivered, rank)
+        return GatherOffer(
+            batches=batches,
+            kinds={f"values {name!r}": _kind(part) for name, part in named.items()},
+            ids=ids,
+            content=pickle.dumps({name: _real_rows(part, ids.size) for name, part in named.items()}, protocol=5),
+        )
+    except Exception as error:  # every rank raises it
+        return GatherOffer(problem=str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
 
 
 def _named(values: Any) -> Mapping[str, Any]:
     return values if isinstance(values, Mapping) else {"": values}
+
+
+def _device_of(part: Any) -> torch.device | str:
+    return part.device if isinstance(part, torch.Tensor) else "cpu"
 
 
 def _rows(part: Any) -> Rows:
@@ -88,43 +122,42 @@ def _kind(part: Rows) -> str:
     return "tensor" if isinstance(part, torch.Tensor) else "list"
 
 
-def _ids_for(sizes: set[int], handed: Handed, rank: int) -> tuple[str, Ids]:
-    """Say which samples so many rows are of: in the loop of the last batch, or else of all batches.
+def _ids_for(sizes: set[int], delivered: DeliveredBatches, rank: int) -> tuple[str, Ids]:
+    """Return the samples of this number of rows, and whether they are of the last batch or of all batches.
 
-    The text is empty where that is the same.
+    Within the loop they are of the last batch, after it of all. The text is empty where that is the same.
     """
     if len(sizes) != 1:
         raise InputError(f"values must have the same number of rows each, got {sorted(sizes)}")
-    size, last = sizes.pop(), handed.last
-    is_last = size in (last.size, handed.num_rows)
-    if is_last and not handed.has_ended and handed.num_steps > 1:
+    size, last = sizes.pop(), delivered.last_ids
+    is_last = size in (last.size, delivered.num_rows)
+    if is_last and not delivered.has_ended and delivered.num_steps > 1:
         return "the last batch", last
-    everything = handed.ids_of(rank)
+    everything = delivered.all_ids(rank)
     if size == everything.size:
         return "all batches" if everything.size > last.size else "", everything
     if is_last:
         return "the last batch", last
     raise InputError(
-        f"{size} rows are neither the last batch ({last.size}, with padding {handed.num_rows}) nor all batches of this "
-        f"pass ({everything.size} real rows)"
+        f"{size} rows are neither the last batch ({last.size}, with padding {delivered.num_rows}) nor all batches of "
+        f"this pass ({everything.size} real rows)"
     )
 
 
-def _sent(part: Rows, num_rows: int) -> Any:
+def _real_rows(part: Rows, num_rows: int) -> Any:
     """Return the real rows in a form that travels: without what else is in their memory."""
     real = part[:num_rows]
     return real.cpu().clone() if isinstance(real, torch.Tensor) else real
 
 
-def _ordered(parts: list[Rows], order: Ids, given: Any) -> Any:
+def _ordered(parts: list[Rows], order: Ids, *, device: torch.device | str) -> Any:
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     if not tensors:
         items = [item for part in parts for item in part]
-        return [items[place] for place in order]
-    filled = [tensor for tensor in tensors if len(tensor)]
-    device = given.device if isinstance(given, torch.Tensor) else "cpu"
-    if len({(tensor.shape[1:], tensor.dtype) for tensor in filled}) <= 1:
-        joined = torch.cat(filled) if filled else tensors[0]
+        return [items[index] for index in order]
+    with_rows = [tensor for tensor in tensors if len(tensor)]
+    if len({(tensor.shape[1:], tensor.dtype) for tensor in with_rows}) <= 1:
+        joined = torch.cat(with_rows) if with_rows else tensors[0]
         return joined[torch.from_numpy(order)].to(device)
     rows = [row for tensor in tensors for row in tensor]
-    return [rows[place].to(device) for place in order]
+    return [rows[index].to(device) for index in order]

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 
-class Progress:
+class ProgressBar:
     """Shows how far a pass is; nothing if it is not wanted.
 
     Args:
@@ -28,7 +28,7 @@ class Progress:
             self._task = self._bar.add_task(title, total=num_steps)
 
     def step(self, count: int = 1) -> None:
-        """Move on by one step, or by several."""
+        """Advance by one step, or by several."""
         if self._bar is not None:
             self._bar.advance(self._task, count)
 
@@ -45,5 +45,5 @@ class Progress:
 
 
 def is_wanted(choice: bool | None, rank: int) -> bool:
-    """Say whether to show progress: on the first rank, and on a terminal unless it was asked for."""
+    """Return whether to show progress: only on the first rank; on a terminal, unless the user has chosen."""
     return rank == 0 and (sys.stderr.isatty() if choice is None else choice)

@@ -14,15 +14,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.epoch_summary import EpochSummary
-from paceline.loader.row_exchange.balancer import StepStatistics
 
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # as the guard sets it
 _MAX_STEPS = 20_000  # of one rank; later ones are counted in the summary of their epoch only
 _NUMBERS = itertools.count()  # tell the loaders of one process apart
 
 
-class Notes:
+class RunNotes:
     """The file of one loader on one rank.
 
     Args:
@@ -41,15 +41,17 @@ class Notes:
         """Note that a pass begins."""
         self._write({"pass": epoch, "num_steps": num_steps, "batch_size": batch_size, **self._about})
 
-    def step(self, step: int, *, num_rows: int, num_real: int, waited: float, balanced: StepStatistics | None) -> None:
+    def step(self, step: int, delivered: DeliveredStep) -> None:
         """Note a batch that is handed out."""
         if self._path is None or self._num_steps >= _MAX_STEPS:
             return
         self._num_steps += 1
-        note: dict[str, Any] = {"step": step, "rows": num_rows, "real": num_real, "waited_us": round(waited * 1e6)}
-        if balanced is not None:
-            note |= {"before": round(balanced.imbalance_before, 4), "after": round(balanced.imbalance_after, 4)}
-            note |= {"moved": balanced.num_moved, "bytes": balanced.bytes_sent}
+        batch, balance = delivered.batch, delivered.statistics
+        note: dict[str, Any] = {"step": step, "rows": batch.batch_size, "real": batch.num_real}
+        note["waited_us"] = round(delivered.seconds_waited * 1e6)
+        if balance is not None:
+            note |= {"before": round(balance.imbalance_before, 4), "after": round(balance.imbalance_after, 4)}
+            note |= {"moved": balance.num_moved, "bytes": balance.bytes_sent}
         self._write(note)
 
     def end(self, summary: EpochSummary) -> None:
@@ -67,5 +69,5 @@ class Notes:
                 os.write(descriptor, line)
             finally:
                 os.close(descriptor)
-        except OSError:  # the folder is gone with its run, or its memory is full: the job matters more than its notes
+        except OSError:  # the run removed its folder, or memory is full: the job matters more than its notes
             self._path = None

@@ -1,10 +1,11 @@
-"""What all ranks' rows cost, on every rank: one small message, on which ranks agree or fail together."""
+"""What the rows of all ranks cost, on every rank: one small message, on which ranks agree or fail together."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from paceline.batch.jagged import Jagged
 from paceline.batch.schema import fingerprint
 from paceline.comm import Comm
 from paceline.errors import PacelineError
-from paceline.loader.agreement.headers import Facts, check_agreement, gather_message_bytes
+from paceline.loader.agreement.batch_form import described_fields
+from paceline.loader.agreement.first_message import AgreementHeader, gather_message_bytes
+from paceline.loader.agreement.must_agree import MustAgree
 
 _NUMBER_BYTES = 8
 
@@ -50,13 +53,13 @@ class GlobalCosts:
 
 
 def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
-    """Ask what the rows of a batch cost. Nothing is raised here: the other ranks must be told first."""
+    """Ask what the rows of a batch cost. Nothing is raised here: the other ranks must learn of it first."""
     nothing = np.zeros(batch.batch_size, np.int64)
     try:
-        given = cost(batch)
-        if isinstance(given, torch.Tensor):
-            given = (given.double() if given.is_floating_point() else given).detach().cpu().numpy()
-        array = np.asarray(given)
+        costs = cost(batch)
+        if isinstance(costs, torch.Tensor):
+            costs = (costs.double() if costs.is_floating_point() else costs).detach().cpu().numpy()
+        array = np.asarray(costs)
         if array.shape not in ((batch.batch_size,), (batch.num_real,)):
             wanted = f"{batch.batch_size} rows, or its {batch.num_real} real ones"
             return RowCosts(numbers=nothing, problem=f"costs must be one for each of {wanted}, got {array.shape}")
@@ -70,40 +73,35 @@ def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
     return RowCosts(numbers=numbers)
 
 
-def gather_costs(comm: Comm, batch: Batch, mine: RowCosts, settings: str) -> GlobalCosts:
-    """Tell all ranks what this rank's rows cost. Ranks that do not have the same in common all raise.
+def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str) -> GlobalCosts:
+    """Return what the rows of all ranks cost.
 
     Args:
         comm: The ranks.
         batch: This rank's rows.
-        mine: What they cost.
-        settings: What must be the same on all ranks besides; shown if it is not.
+        own_costs: What they cost.
+        settings: What else must be the same on all ranks, as a reader sees it.
+
+    Raises:
+        DisagreementError: On all ranks, if they differ or the costs of one are not known.
     """
-    facts = Facts(
-        same={
-            "batch_size": batch.batch_size,
-            "fields": fingerprint(batch.schema()),
-            "settings": int.from_bytes(hashlib.blake2b(settings.encode(), digest_size=7).digest(), "little"),
-        },
-        details=lambda: {
-            "batch_size": [f"batch_size {batch.batch_size}"],
-            "fields": [str(field) for field in batch.schema()],
-            "settings": [settings],
-        },
-        problem=mine.problem,
+    agreement = AgreementHeader(
+        fingerprints=(batch.batch_size, fingerprint(batch.schema()), _digest(settings)),
+        has_problem=bool(own_costs.problem),
+        describe=lambda: MustAgree(chosen=_described(batch, settings), problem=own_costs.problem),
     )
-    numbers = mine.numbers
-    header = [*facts.header(), batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
+    numbers = own_costs.numbers
+    header = [*agreement.numbers(), batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
     sent = np.concatenate([np.array(header, np.int64), numbers.view(np.int64)])
     length = gather_message_bytes(comm.world_size) // _NUMBER_BYTES
     first = np.zeros(length, np.int64)
     first[: min(length, sent.size)] = sent[:length]
-    told = _all_gather(comm, first, batch.device)
-    check_agreement(comm, facts, told[:, : len(header)].tolist(), batch.device)
-    if sent.size > length:  # all ranks have the same batch_size, so all go on
-        told = np.concatenate([told, _all_gather(comm, sent[length:], batch.device)], axis=1)
-    num_real, num_bytes, fractions = told[:, len(header) - 3 : len(header)].T.tolist()
-    content = told[:, len(header) : len(header) + batch.batch_size]
+    gathered = _all_gather(comm, first, batch.device)  # (rank, number)
+    agreement.check(comm, gathered[:, : len(header)].tolist(), batch.device)
+    if sent.size > length:  # all ranks have the same batch_size, so all make this second call
+        gathered = np.concatenate([gathered, _all_gather(comm, sent[length:], batch.device)], axis=1)
+    num_real, num_bytes, fractions = gathered[:, len(header) - 3 : len(header)].T.tolist()
+    content = gathered[:, len(header) : len(header) + batch.batch_size]
     # one rank may have whole numbers where another has fractions: then all are read as fractions
     rows = [
         row.view(np.float64) if fraction else row.astype(np.float64) if any(fractions) else row
@@ -112,6 +110,19 @@ def gather_costs(comm: Comm, batch: Batch, mine: RowCosts, settings: str) -> Glo
     costs, _ = whole_costs(np.concatenate(rows))
     real = (np.arange(batch.batch_size) < np.array(num_real)[:, None]).reshape(-1)
     return GlobalCosts(costs=costs, real=real, num_real=num_real, num_bytes=num_bytes)
+
+
+def _described(batch: Batch, settings: str) -> dict[str, str]:
+    return {
+        "batch_size": f"{batch.batch_size}",
+        **described_fields(batch.schema(), batch.pad_values),
+        "settings of the balancer": settings,
+    }
+
+
+@lru_cache(maxsize=256)
+def _digest(settings: str) -> int:
+    return int.from_bytes(hashlib.blake2b(settings.encode(), digest_size=7).digest(), "little")
 
 
 def bytes_in(batch: Batch) -> int:

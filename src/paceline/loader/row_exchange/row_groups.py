@@ -1,4 +1,4 @@
-"""Groups of rows for an exchange: who gets which rows of the global batch, and whether that loses any."""
+"""Row groups of an exchange: which rank gets which rows of the global batch, and whether any row is lost."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def read_groups(groups: Sequence[Any], world_size: int, batch_size: int) -> tupl
     """Return the groups as arrays, and what is wrong with them: nothing is raised before all ranks know."""
     nothing = [np.zeros(0, dtype=np.int64)] * world_size
     try:
-        given = [np.asarray(group) for group in groups]
-        if any(group.size and group.dtype.kind not in "iu" for group in given):
-            return nothing, "groups must be lists of rows: they hold something else than whole numbers"
-        table = [group.astype(np.int64).reshape(-1) for group in given]
+        arrays = [np.asarray(group) for group in groups]
+        if any(group.size and group.dtype.kind not in "iu" for group in arrays):
+            return nothing, "groups must be lists of rows: they hold something other than whole numbers"
+        table = [group.astype(np.int64).reshape(-1) for group in arrays]
     except (TypeError, ValueError, OverflowError) as error:
         return nothing, f"groups must be lists of rows: {error}"
     if len(table) != world_size:

@@ -1,8 +1,8 @@
 """Iterators of unknown length in step: ranks agree ahead of time when to stop, off the critical path.
 
 A thread reads a window of items ahead and tells the other ranks how many it has. While those items are used, the next
-window is read and agreed on; windows grow as long as nobody runs dry. So every rank makes the same steps, and the
-collectives of the job are never in each other's way.
+window is read and agreed on; windows grow until a rank runs out of items. So every rank makes the same steps, and
+nothing gets in the way of the collectives of the job.
 """
 
 from __future__ import annotations
@@ -10,34 +10,89 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from paceline.batch import Batch
 from paceline.comm import Comm
 from paceline.errors import InputError, choice, whole_number
-from paceline.loader.agreement.background import Background, Closing
-from paceline.loader.agreement.meeting import check_facts, fields_of, raise_problem
-from paceline.loader.agreement.objects import gather_objects
-from paceline.loader.agreement.problem import Problem
+from paceline.loader.agreement.background import Background, Closeable
+from paceline.loader.agreement.batch_form import BatchForm, agreed_form
+from paceline.loader.agreement.first_message import gather_json
+from paceline.loader.agreement.must_agree import MustAgree, check_agreement
+from paceline.loader.agreement.problem import Problem, first_problem, raise_problem
 from paceline.plan import Tail
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Said:
-    """What a rank says of a window."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSettings:
+    """How a stream is brought into step.
+
+    Attributes:
+        tail: `drop`: all stop when the first has no more. `pad`: ranks without items continue with empty ones.
+        ahead: The most items that are read ahead.
+        epoch: What errors say.
+        must_agree: What else must be the same on all ranks, as a reader sees it.
+    """
+
+    tail: Tail
+    ahead: int
+    epoch: int
+    must_agree: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowReport:
+    """What a rank says of a window.
+
+    Attributes:
+        num_items: Items that it has read.
+        is_dry: Whether it has no more.
+        must_agree: What must be the same on all ranks; with the first window.
+        problem: Why it could not read more.
+        form: The fields of its items, if they are batches; with the first window.
+        num_rows: The rows of its first batch, if it has one; with the first window.
+        device: The kind of device its first batch is on.
+    """
 
     num_items: int
     is_dry: bool
-    settings: Mapping[str, str]
+    must_agree: MustAgree
     problem: Problem | None
-    example: Batch | None = None  # how an item without content looks, if this rank knows; with the first window
+    form: BatchForm | None = None
+    num_rows: int = 0
+    device: str = "cpu"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it in a form that travels."""
+        return {
+            "num_items": self.num_items,
+            "is_dry": self.is_dry,
+            "must_agree": self.must_agree.to_json(),
+            "problem": None if self.problem is None else self.problem.to_json(),
+            "form": None if self.form is None else self.form.to_json(),
+            "num_rows": self.num_rows,
+            "device": self.device,
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> WindowReport:
+        """Return what `to_json` was made of."""
+        return cls(
+            num_items=content["num_items"],
+            is_dry=content["is_dry"],
+            must_agree=MustAgree.from_json(content["must_agree"]),
+            problem=Problem.from_json(content["problem"]),
+            form=BatchForm.from_json(content["form"]),
+            num_rows=content["num_rows"],
+            device=content["device"],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Window(Generic[T]):
+class StreamWindow(Generic[T]):
     """Items of one rank, and on how many of them all ranks agree.
 
     Attributes:
@@ -55,34 +110,38 @@ class _Window(Generic[T]):
     problem: Problem | None
 
 
-class InStep(Closing, Generic[T]):
-    """Items of an iterator on every rank, as many on each: see `in_step`.
+class InStep(Closeable, Generic[T]):
+    """Items of an iterator, the same number on every rank: see `in_step`.
+
+    Args:
+        items: This rank's items.
+        comm: The ranks.
+        settings: How they are brought into step.
+        empty: Makes an empty item; not needed if items are batches.
+        stream_comm: The same ranks on a communicator for the messages of streams; made if not given.
 
     Attributes:
         num_steps: Items that were handed out.
         num_padded: How many of them were empty, on this rank.
-        num_dropped: Items of this rank that were read and not used, because another had none left. What was not read
-            is not counted.
+        num_dropped: Items that this rank read but did not hand out, because another had none left. Items that were not
+            read are not counted.
     """
 
     def __init__(
         self,
         items: Iterable[T],
         comm: Comm,
-        tail: Tail,
-        empty: Callable[[], T] | None,
-        ahead: int,
-        epoch: int,
-        facts: Mapping[str, str],
-        group: Comm | None,
+        settings: StreamSettings,
+        *,
+        empty: Callable[[], T] | None = None,
+        stream_comm: Comm | None = None,
     ) -> None:
         self.num_steps = self.num_padded = self.num_dropped = 0
-        self._comm, self._tail, self._empty, self._ahead, self._epoch = comm, tail, empty, ahead, epoch
-        self._facts = {**facts, "tail": tail.value, "ahead": f"{ahead}", "empty": "none" if empty is None else "given"}
+        self._comm, self._settings, self._empty = comm, settings, empty
         self._source, self._is_dry = iter(items), False
-        self._example: Any = None  # an item without content
-        self._is_own_group = group is None and comm.world_size > 1 and comm.is_whole_job
-        self._group = group if group is not None else comm.duplicate() if self._is_own_group else comm
+        self._padding: Any = None  # a batch of padding, if items are batches
+        self._owns_comm = stream_comm is None and comm.world_size > 1 and comm.is_whole_job
+        self._stream_comm = stream_comm or (comm.duplicate() if self._owns_comm else comm)
         # some MPIs take calls from one thread only: then there is nothing to overlap
         is_apart = comm.is_thread_safe and (comm.is_whole_job or comm.world_size == 1)
         self._background = Background("paceline-stream") if is_apart else None
@@ -95,25 +154,25 @@ class InStep(Closing, Generic[T]):
 
     def __next__(self) -> T:
         if self._steps is None:
-            self._steps = self._in_turn()
+            self._steps = self._make_steps()
         return next(self._steps)
 
     def close(self, *, wait: bool = True) -> None:
-        """End the thread, after what is under way; or leave it, where peers may never come."""
+        """End the thread after what is under way; or abandon it, if peers may never come."""
         if self._background is not None:
             self._background.close(wait=wait)
-        if wait and self._is_own_group:
-            self._is_own_group = False
-            self._group.free()
+        if wait and self._owns_comm:
+            self._owns_comm = False
+            self._stream_comm.free()
 
-    def _in_turn(self) -> Iterator[T]:
+    def _make_steps(self) -> Iterator[T]:
         size, first_step = 1, 0
         coming = self._begin(size, first_step)
         while True:
             window = coming.result()
             first_step += window.num_steps
             if not window.is_last and window.problem is None:
-                size = min(2 * size, self._ahead)
+                size = min(2 * size, self._settings.ahead)
                 coming = self._begin(size, first_step)
             for step in range(window.num_steps):
                 self.num_steps += 1
@@ -128,53 +187,71 @@ class InStep(Closing, Generic[T]):
                 self.close()
                 return
 
-    def _begin(self, size: int, first_step: int) -> Future[_Window[T]]:
+    def _begin(self, size: int, first_step: int) -> Future[StreamWindow[T]]:
         if self._background is not None:
             return self._background.submit(self._agree, size, first_step)
-        done: Future[_Window[T]] = Future()
+        done: Future[StreamWindow[T]] = Future()
         try:
             done.set_result(self._agree(size, first_step))
         except Exception as error:
             done.set_exception(error)
         return done
 
-    def _agree(self, size: int, first_step: int) -> _Window[T]:
+    def _agree(self, size: int, first_step: int) -> StreamWindow[T]:
         """Read a window and agree on it: one exchange of small messages, whatever its size."""
         items, problem = self._read(size, first_step)
-        said = _Said(
-            num_items=len(items),
-            is_dry=self._is_dry,
-            settings=self._facts if first_step == 0 else {},
-            problem=problem,
-            example=_example_of(items) if first_step == 0 else None,
-        )
-        told: list[_Said] = gather_objects(self._group, said)
-        check_facts([rank_said.settings for rank_said in told])
-        counts = [rank_said.num_items for rank_said in told]
+        report = self._report(items, problem, is_first=first_step == 0)
+        contents = gather_json(self._stream_comm, report.to_json())
+        reports = [WindowReport.from_json(content) for content in contents]
+        check_agreement([each.must_agree for each in reports])
         if first_step == 0:
-            self._compare([rank_said.example for rank_said in told], has_items=max(counts) > 0)
-        if self._tail is Tail.PAD:
-            failing = [rank_said.num_items for rank_said in told if rank_said.problem is not None]
-            num_steps, is_last = min([max(counts), *failing]), all(rank_said.is_dry for rank_said in told)
+            self._learn_padding(reports)
+        counts = [each.num_items for each in reports]
+        if self._settings.tail is Tail.PAD:
+            # a rank with a problem stops all ranks after its last item
+            failing = [each.num_items for each in reports if each.problem is not None]
+            num_steps, is_last = min([max(counts), *failing]), all(each.is_dry for each in reports)
         else:
-            num_steps, is_last = min(counts), any(rank_said.is_dry for rank_said in told)
-        stops = [rank_said.problem for rank_said in told if rank_said.problem and rank_said.num_items <= num_steps]
-        return _Window(
+            num_steps, is_last = min(counts), any(each.is_dry for each in reports)
+        return StreamWindow(
             items=items,
             num_steps=num_steps,
             is_last=is_last,
             num_left=max(0, len(items) - num_steps),
-            problem=min(stops, key=lambda problem: problem.rank, default=None),
+            problem=first_problem(each.problem for each in reports if each.num_items <= num_steps),
         )
 
-    def _compare(self, examples: list[Batch | None], *, has_items: bool) -> None:
-        """Compare the fields of ranks that have batches; learn from them how one without rows looks."""
-        self._example = known = next((example for example in examples if example is not None), None)
-        if known is not None:
-            check_facts([fields_of(known if example is None else example) for example in examples])
-            check_facts([{"batch_size": f"{(example or known).batch_size}"} for example in examples])
-        elif has_items and self._tail is Tail.PAD and self._empty is None:
-            raise InputError("items are not batches: say by `empty` what ranks get that have run dry")
+    def _report(self, items: list[T], problem: Problem | None, *, is_first: bool) -> WindowReport:
+        """Return what this rank says of a window. Only with the first it says what must agree."""
+        report = WindowReport(
+            num_items=len(items), is_dry=self._is_dry, must_agree=MustAgree(chosen={}), problem=problem
+        )
+        if not is_first:
+            return report
+        chosen = {
+            **self._settings.must_agree,
+            "tail": self._settings.tail.value,
+            "ahead": f"{self._settings.ahead}",
+            "empty": "none" if self._empty is None else "given",
+        }
+        report = replace(report, must_agree=MustAgree(chosen=chosen))
+        batch = items[0] if items else None
+        if not isinstance(batch, Batch):
+            return report
+        return replace(report, form=BatchForm.of(batch), num_rows=batch.batch_size, device=batch.device.type)
+
+    def _learn_padding(self, reports: list[WindowReport]) -> None:
+        """Compare the fields of ranks that have batches; learn from them what a batch without rows looks like."""
+        form = agreed_form([each.form for each in reports])
+        if form is None:
+            has_items = any(each.num_items for each in reports)
+            if has_items and self._settings.tail is Tail.PAD and self._empty is None:
+                raise InputError("items are not batches: pass `empty` to say what a rank that has run out should yield")
+            return
+        known = next(each for each in reports if each.form is not None)
+        own = reports[self._comm.rank] if reports[self._comm.rank].form is not None else known
+        check_agreement([MustAgree(chosen={"batch_size": f"{each.num_rows or known.num_rows}"}) for each in reports])
+        self._padding = form.padding_rows(known.num_rows, own.device)
 
     def _read(self, size: int, first_step: int) -> tuple[list[T], Problem | None]:
         items: list[T] = []
@@ -185,20 +262,15 @@ class InStep(Closing, Generic[T]):
             self._is_dry = True
         except Exception as error:
             self._is_dry = True
-            place = {"rank": self._comm.rank, "epoch": self._epoch, "step": first_step + len(items)}
-            return items, Problem.of(error).at(**place)
+            step = first_step + len(items)
+            return items, Problem.of(error).at(rank=self._comm.rank, epoch=self._settings.epoch, step=step)
         return items, None
 
     def _make_empty(self) -> T:
         if self._empty is not None:
             return self._empty()
-        empty: T = self._example.emptied(self._example.batch_size)
+        empty: T = self._padding.emptied(self._padding.batch_size)  # one of its own: the loop may change it
         return empty
-
-
-def _example_of(items: list[Any]) -> Batch | None:
-    """Return a batch without real rows: ranks that have none need to know its fields."""
-    return items[0].emptied(items[0].batch_size) if items and isinstance(items[0], Batch) else None
 
 
 def in_step(
@@ -210,7 +282,7 @@ def in_step(
     ahead: int = 8,
     epoch: int = 0,
 ) -> InStep[T]:
-    """Hand out an iterator's items on every rank, as many on each, though nobody knows how many there are.
+    """Hand out the same number of an iterator's items on every rank, though nobody knows how many there are.
 
     >>> from paceline import run_ranks
     >>> def steps(comm):
@@ -225,13 +297,14 @@ def in_step(
     Args:
         items: This rank's items, such as batches of a DataLoader over an IterableDataset.
         comm: The ranks. What this sends goes over a duplicate of it.
-        tail: `drop`: all stop when the first has no more. `pad`: those that have no more go on with empty items until
-            all are done.
-        empty: Makes an empty item; not needed where items are batches.
+        tail: `drop`: all stop when the first has no more. `pad`: ranks that have no more continue with empty items
+            until all are done.
+        empty: Makes an empty item; not needed if items are batches.
         ahead: The most items that are read ahead, and the fewest steps between two agreements far from the end.
         epoch: What errors say.
     """
     tail = choice(Tail, "tail", tail)
     if tail not in (Tail.DROP, Tail.PAD):
         raise InputError(f"the tail of a stream is 'drop' or 'pad', got {tail.value!r}: its length is not known")
-    return InStep(items, comm, tail, empty, whole_number("ahead", ahead, least=1), epoch, {}, None)
+    settings = StreamSettings(tail=tail, ahead=whole_number("ahead", ahead, least=1), epoch=epoch)
+    return InStep(items, comm, settings, empty=empty)

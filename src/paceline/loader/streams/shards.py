@@ -11,6 +11,7 @@ import numpy as np
 from torch.utils.data import IterableDataset, get_worker_info
 
 from paceline.balance import partition
+from paceline.comm import find_place
 from paceline.errors import InputError, whole_number
 from paceline.plan import Plan
 
@@ -19,7 +20,7 @@ DONE = -1  # samples of a shard that has been read to its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class ShardPosition:
     """How far a worker is: samples of the shard that it reads, or DONE."""
 
     shard: int
@@ -54,7 +55,7 @@ class ShardStream(IterableDataset[Any]):
         sizes: Any = None,
     ) -> None:
         if not len(shards):
-            raise InputError("there is no shard")
+            raise InputError("there must be at least one shard")
         if sizes is not None and len(sizes) != len(shards):
             raise InputError(f"sizes must be one for each of {len(shards)} shards, got {len(sizes)}")
         self.shards, self._read, self._sizes = shards, read, sizes
@@ -69,19 +70,19 @@ class ShardStream(IterableDataset[Any]):
             self.epoch, self._read_before = epoch, {}
 
     def deal(self, rank: int, world_size: int, worker: int = 0, num_workers: int = 1) -> list[int]:
-        """Return the shards that a worker of a rank reads, in their order. What a loaded state has read is left out."""
+        """Return the shards that a worker of a rank reads, in order, without those that a loaded state has read."""
         order = [int(shard) for shard in self._order.rows(0, self.epoch)[0]]
         left = [shard for shard in order if self._read_before.get(shard) != DONE]
         if self._sizes is None:
-            mine = left[rank::world_size]
+            of_rank = left[rank::world_size]
         else:
             groups = (
                 partition([self._sizes[shard] for shard in left], world_size, "longest_first").groups if left else []
             )
-            mine = [left[place] for place in np.sort(groups[rank])] if left else []
-        return mine[worker::num_workers]
+            of_rank = [left[index] for index in np.sort(groups[rank])] if left else []
+        return of_rank[worker::num_workers]
 
-    def samples(self, rank: int, world_size: int) -> Iterator[tuple[Any, Position]]:
+    def samples(self, rank: int, world_size: int) -> Iterator[tuple[Any, ShardPosition]]:
         """Yield the samples of this worker's shards, each with the position after it."""
         info = get_worker_info()
         worker, num_workers = (0, 1) if info is None else (info.id, info.num_workers)
@@ -89,17 +90,15 @@ class ShardStream(IterableDataset[Any]):
             num_read = self._read_before.get(shard, 0)
             for sample in islice(self._read(self.shards[shard]), num_read, None):
                 num_read += 1
-                yield sample, Position(shard=shard, num_read=num_read)
+                yield sample, ShardPosition(shard=shard, num_read=num_read)
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the samples of this rank, as the running job says which it is."""
-        from paceline.comm import find_place
-
         place = find_place()
         return (sample for sample, _ in self.samples(place.rank, place.world_size))
 
     def state_of(self, read: Mapping[int, int], rank: int, world_size: int) -> dict[str, Any]:
-        """Return the state of one rank that has read so much of its shards."""
+        """Return the state of one rank, given how much of each shard it has read."""
         return {
             "version": STATE_VERSION,
             "epoch": self.epoch,
@@ -112,18 +111,18 @@ class ShardStream(IterableDataset[Any]):
         }
 
     def load_states(self, states: Iterable[Mapping[str, Any]]) -> None:
-        """Go on where all ranks of a job were; on any number of them.
+        """Continue where all ranks of a job were, on any number of ranks.
 
         Raises:
             InputError: If the states are of another stream, or of some of the ranks only.
         """
         states = list(states)
-        mine = self.state_of({}, 0, 1)
+        own_state = self.state_of({}, 0, 1)
         for state in states:
             for name in ("version", "num_shards", "shuffle", "seed"):
-                if state.get(name) != mine[name]:
+                if state.get(name) != own_state[name]:
                     raise InputError(
-                        f"the state was saved with another {name}: {state.get(name)!r}, here it is {mine[name]!r}"
+                        f"the state was saved with another {name}: {state.get(name)!r}, here it is {own_state[name]!r}"
                     )
         epochs = {state["epoch"] for state in states}
         ranks = sorted(rank for state in states for rank in state["ranks"])
@@ -137,7 +136,7 @@ class ShardStream(IterableDataset[Any]):
         self._read_before = merge_read(state["read"] for state in states)
 
     def forget(self) -> None:
-        """Begin anew: what a loaded state has read was left out once."""
+        """Start over: what a loaded state has read is left out only once."""
         self._read_before = {}
 
 

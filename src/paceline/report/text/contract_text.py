@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from paceline.errors import name_ranks
-from paceline.loader.check.contract import BrokenContract, ContractResult, Difference, IdCount
+from paceline.loader.check.contract_result import BrokenContract, ContractResult, Difference, IdCount
 from paceline.report.text.tables import groups_text
 
 

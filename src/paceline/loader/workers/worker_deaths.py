@@ -1,6 +1,6 @@
-"""A worker's death is learnt where its batch is taken, not in the middle of whatever the job does at that moment.
+"""The death of a worker is raised where its batch is taken, not in the middle of whatever the job does at that moment.
 
-torch raises it from a signal handler: in the job's own collective, it would leave the other ranks there.
+torch raises it from a signal handler: raised in a collective of the job, it would leave the other ranks waiting there.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-class _Deaths:
-    """What torch's handler has raised, until somebody takes a batch."""
+class WorkerDeaths:
+    """What torch's handler has raised, until a batch is taken."""
 
     def __init__(self) -> None:
         self._num_passes = 0
@@ -26,8 +26,8 @@ class _Deaths:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Hold deaths back within; to be entered when torch has installed its handler."""
-        if threading.current_thread() is threading.main_thread():  # only there signals are handled
+        """Hold deaths back while this is entered; torch must have installed its handler before."""
+        if threading.current_thread() is threading.main_thread():  # signals are handled only there
             handler = signal.getsignal(signal.SIGCHLD)
             if callable(handler) and handler != self._handle:
                 self._inner = handler
@@ -39,13 +39,13 @@ class _Deaths:
             self._num_passes -= 1
             self._pending = None
 
-    def take(self, source: Iterator[_T]) -> _T | None:
-        """Return the next of a source, or None at its end; raise what was held back."""
+    def take(self, batches: Iterator[_T]) -> _T | None:
+        """Return the next item of an iterator, or None at its end; raise what was held back."""
         if self._pending is not None:
             raise self._pending
         self._is_taking = True
         try:
-            return next(source, None)
+            return next(batches, None)
         finally:
             self._is_taking = False
 
@@ -59,4 +59,4 @@ class _Deaths:
             self._pending = error
 
 
-DEATHS = _Deaths()
+DEATHS = WorkerDeaths()

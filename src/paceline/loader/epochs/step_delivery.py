@@ -1,0 +1,197 @@
+"""How the batch of a step gets to the loop, so that a problem of one rank stops all ranks at the same step.
+
+There are three ways. A rank that is alone raises it. Ranks whose batches stay where they are learn of it by the alarm,
+one step ahead. Ranks whose rows move learn of it from the message that carries their costs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import torch
+
+from paceline.loader.agreement.alarm import PassAlarm
+from paceline.loader.agreement.batch_form import BatchForm
+from paceline.loader.agreement.must_agree import DisagreementError, MustAgree
+from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.problem import Problem, raise_problem
+from paceline.loader.epochs.delivered import DeliveredStep
+from paceline.loader.epochs.loader_settings import Check
+from paceline.loader.epochs.pass_resources import PassResources
+from paceline.loader.epochs.received_steps import ReceivedSteps
+from paceline.loader.epochs.sample_balancer import BalancingSamples, SampleBalancer
+from paceline.loader.epochs.step_report import StepReport, compare_steps
+from paceline.loader.workers.step_loader import LoadedStep
+
+_AHEAD = 1  # batches that are balanced while another is used
+
+
+class StepDelivery(Protocol):
+    """One of the three ways."""
+
+    problem: Problem | None  # because of which all ranks stop, without having raised yet
+
+    def take(self, step: int) -> DeliveredStep | None:
+        """Return the batch of the next step; None if all ranks stop here because of a problem."""
+
+    def end(self) -> None:
+        """Release what the pass has, also after an error."""
+
+
+class AloneDelivery:
+    """Batches of the only rank: a problem is raised where it occurs.
+
+    Args:
+        received: The steps.
+        first: The first of them.
+    """
+
+    problem: Problem | None = None
+
+    def __init__(self, received: ReceivedSteps, first: LoadedStep) -> None:
+        self._received, self._first = received, first
+
+    def take(self, step: int) -> DeliveredStep:
+        """Return the batch of the next step."""
+        loaded = self._first if step == 0 else self._received.receive(step)
+        raise_problem([loaded.problem])
+        return _as_loaded(loaded)
+
+    def end(self) -> None:
+        """Nothing is to be released."""
+
+
+class AlarmedDelivery:
+    """Batches as they are loaded. Each is looked at one step ahead, so that other ranks hear of a problem in time.
+
+    Args:
+        received: The steps.
+        first: The first of them, on which ranks have agreed.
+        num_steps: Steps of the pass.
+        resources: What makes the alarm.
+        check: When ranks compare.
+        device: The device to send from.
+    """
+
+    def __init__(
+        self,
+        received: ReceivedSteps,
+        first: LoadedStep,
+        *,
+        num_steps: int,
+        resources: PassResources,
+        check: Check,
+        device: torch.device,
+    ) -> None:
+        self._received, self._first, self._num_steps = received, first, num_steps
+        self._resources, self._check, self._device = resources, check, device
+        self._alarm: PassAlarm | None = None
+        self._ahead: LoadedStep | None = None
+        self.problem: Problem | None = None
+
+    def take(self, step: int) -> DeliveredStep | None:
+        """Return the batch of the next step."""
+        if step == 0:
+            return _as_loaded(self._first)
+        if self._alarm is None:  # nobody needs it before the first batch is handed out
+            self._alarm = self._resources.begin_alarm()
+        self.problem = self._alarm.problem_at(step)
+        if self.problem is not None:
+            if self.problem.rank == self._resources.comm.rank:
+                self._alarm.announce(self.problem, has_left=True)
+            return None
+        loaded = self._ahead or self._received.receive(step)
+        self._look_ahead(step, self._alarm)
+        self._agree(step, loaded)
+        return _as_loaded(loaded)
+
+    def _look_ahead(self, step: int, alarm: PassAlarm) -> None:
+        """Load the step after this one; if it has a problem, tell the others before this one is handed out."""
+        self._ahead = self._received.receive(step + 1) if step + 1 < self._num_steps else None
+        if self._ahead is not None and self._ahead.problem is not None:
+            alarm.announce(self._ahead.problem)
+
+    def _agree(self, step: int, loaded: LoadedStep) -> None:
+        if self._check is Check.EVERY:
+            form = compare_steps(self._resources.comm, report_of(loaded, MustAgree(chosen={})), self._device)
+            assert form is not None  # known since the first step, and steps without a sample have it
+            self._received.learn(form)
+        elif step == 1:  # the only step that nobody has looked at ahead
+            raise_problem(gather_objects(self._resources.comm, loaded.problem, self._device))
+
+    def end(self) -> None:
+        """End the alarm of this pass."""
+        if self._alarm is not None:
+            self._alarm.end()
+
+
+class BalancedDelivery:
+    """Batches after rows have moved; while one is used, the next is balanced. Problems travel with costs.
+
+    Args:
+        received: The steps.
+        first: The first of them, on which ranks have agreed.
+        num_steps: Steps of the pass.
+        resources: The ranks.
+        balancer: Moves the rows.
+        device: The device to send from.
+    """
+
+    problem: Problem | None = None
+
+    def __init__(
+        self,
+        received: ReceivedSteps,
+        first: LoadedStep,
+        *,
+        num_steps: int,
+        resources: PassResources,
+        balancer: SampleBalancer,
+        device: torch.device,
+    ) -> None:
+        self._received, self._first, self._num_steps = received, first, num_steps
+        self._resources, self._balancer, self._device = resources, balancer, device
+        self._under_way: deque[tuple[BalancingSamples, LoadedStep]] = deque()
+        self._num_started = 0
+
+    def take(self, step: int) -> DeliveredStep:
+        """Return the batch of the next step."""
+        while self._num_started < min(self._num_steps, step + 1 + _AHEAD):
+            self._start()
+        balancing, loaded = self._under_way.popleft()
+        try:
+            batch, ids, statistics = balancing.finish()
+        except DisagreementError:
+            raise_problem(gather_objects(self._resources.comm, loaded.problem, self._device))
+            raise  # the cost function has failed, or its costs cannot be used
+        return DeliveredStep(batch=batch, ids=ids, skipped=_skipped(loaded), statistics=statistics)
+
+    def _start(self) -> None:
+        loaded = self._received.receive(self._num_started) if self._num_started else self._first
+        self._num_started += 1
+        batch = loaded.batch if loaded.batch is not None else self._received.padding(loaded.num_rows)
+        problem = "" if loaded.problem is None else str(loaded.problem)
+        self._under_way.append((self._balancer.start(batch, loaded.ids, problem=problem), loaded))
+
+    def end(self) -> None:
+        """Nothing is to be released: the balancer serves all passes."""
+
+
+def report_of(loaded: LoadedStep, must_agree: MustAgree) -> StepReport:
+    """Return what this rank says of a step: also the rows of its batch must be the same on all ranks."""
+    derived = {**must_agree.derived, "rows of the batch": f"{loaded.num_rows}"}
+    return StepReport(
+        must_agree=MustAgree(chosen=must_agree.chosen, derived=derived),
+        form=None if loaded.batch is None else BatchForm.of(loaded.batch),
+        problem=loaded.problem,
+    )
+
+
+def _as_loaded(loaded: LoadedStep) -> DeliveredStep:
+    assert loaded.batch is not None  # problems were raised, on all ranks
+    return DeliveredStep(batch=loaded.batch, ids=loaded.ids, skipped=_skipped(loaded))
+
+
+def _skipped(loaded: LoadedStep) -> tuple[int, ...]:
+    return tuple(sample for sample, _ in loaded.skipped) if loaded.skipped else ()
