@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.helpers.rings import write_rings
+from tests.helpers.fake_rings import write_rings
 
 from paceline.guard.observe.gauges import Gauges, JobView
 from paceline.guard.observe.watched_job import SharedMemory
