@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.helpers.terminal import Terminal
+from tests.helpers.fake_terminal import Terminal
 
 from paceline.launch.mpiexec import find_mpiexec
 

@@ -68,7 +68,7 @@ def _hint(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from paceline.lab.case import find_case
-    from paceline.lab.check_cases import guarded, what_is_seen
+    from paceline.lab.check_cases import run_seen_test, run_under_guard
     from paceline.lab.run_case import library_of, run_bare
     from paceline.report.text.lab_text import bare_as_text, fix_as_text, guarded_as_text
 
@@ -76,12 +76,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.bare:
         print(bare_as_text(case, library_of(case), run_bare(case, case.program("broken"))))
         return 0
-    ended = guarded(case, case.program("fixed" if options.fixed else "broken"))
+    ended = run_under_guard(case, case.program("fixed" if options.fixed else "broken"))
     print(guarded_as_text(case, ended))
     if options.fixed:
         print(f"\n{fix_as_text(case)}")
     elif case.has("seen"):
-        print("\n".join(["how it is seen:", *(f"  {line}" for line in what_is_seen(case, "broken"))]))
+        print("\n".join(["how it is seen:", *(f"  {line}" for line in run_seen_test(case, "broken"))]))
     return ended.exit_code if ended.exit_code is not None else FINDING_CODE
 
 
@@ -115,7 +115,7 @@ def _check_repairs(files: Sequence[Path]) -> bool:
     holds = True
     for path in files:
         verdict = check_repair(case_of(path), path)
-        print(f"{path}: {'the repair holds' if verdict.holds else 'NOT repaired'}: {verdict.said}", flush=True)
+        print(f"{path}: {'the repair holds' if verdict.holds else 'NOT repaired'}: {verdict.text}", flush=True)
         holds = holds and verdict.holds
     return holds
 
