@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.observe.kernel_view import end_all
+from paceline.guard.run.watch_options import WatchOptions, run_command
 from paceline.lab.case import CASES, Case
 from paceline.lab.run_script import STACK_IN_C_SIGNAL, STACK_SIGNAL
 from paceline.launch.job_folder import is_alive, wait_until_gone
@@ -120,9 +121,8 @@ def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> Ended:
     with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         program = _as_of_user(program, folder)
-        guard = [sys.executable, "-m", "paceline", "run", "--json", f"{folder}/outcome", "--out", f"{folder}/records"]
-        guard += ["--notice", str(notice), "--"]
-        command = [*guard, *_ranks(case, folder, program)]
+        options = WatchOptions(json_file=folder / "outcome", out=folder / "records", notice_seconds=notice)
+        command = run_command(_ranks(case, folder, program), options)
         return _run(case, command, folder, program, {}, GUARDED_QUIET_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""What the kernel has counted for this process and its workers: bytes read, from where, and processor time."""
+"""What the kernel has counted for this process and its workers: bytes read, where from, and processor time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Bytes that this process and its workers have read since they began: asked for, and come from a device."""
+    """Bytes that this process and its workers have read since they began: all of them, and those from a device."""
 
     asked: int
     from_device: int
 
     def since(self, before: Counters) -> Counters:
-        """Return what has come since then."""
+        """Return what was counted since then."""
         return Counters(self.asked - before.asked, self.from_device - before.from_device)
 
 
 def read_counters() -> Counters | None:
     """Return the kernel's counters, or None if it does not give them. Workers that have ended are counted too."""
     try:
-        told = [_counters_of(pid) for pid in ("self", *(child.pid for child in active_children()))]
+        counters = [_counters_of(pid) for pid in ("self", *(child.pid for child in active_children()))]
     except OSError:
         return None
-    return Counters(sum(each.asked for each in told), sum(each.from_device for each in told))
+    return Counters(sum(each.asked for each in counters), sum(each.from_device for each in counters))
 
 
 def _counters_of(pid: str | int | None) -> Counters:
@@ -36,7 +36,7 @@ def _counters_of(pid: str | int | None) -> Counters:
 
 
 def worker_seconds() -> float:
-    """Return the processor time of this process's workers, those that have ended and those that live."""
+    """Return the processor time of this process's workers, of those that have exited too."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return ended.ru_utime + ended.ru_stime + sum(_seconds_of(child.pid) for child in active_children())
 

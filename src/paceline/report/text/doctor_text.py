@@ -8,7 +8,7 @@ from typing import Any
 from paceline.doctor.flight import FlightRecord, finding_of
 from paceline.doctor.observed_job import Diagnosis, SeenRank, Thread
 from paceline.errors import name_ranks
-from paceline.report.text.finding_text import finding_as_json, group_as_json
+from paceline.guard.run.diagnosis_file import finding_to_json, group_to_json
 from paceline.report.text.tables import table_text, visible
 
 _COLOURS = {"head": "\033[1;31m", "key": "\033[1m", "end": "\033[0m"}
@@ -61,7 +61,7 @@ def doctor_as_json(exit_code: int, diagnoses: Sequence[Diagnosis], record: Fligh
         "version": 1,
         "outcome": "finding" if exit_code else "ok",
         "exit_code": exit_code,
-        "finding": finding_as_json(finding) if finding is not None else None,
+        "finding": finding_to_json(finding) if finding is not None else None,
         "jobs": [_job_as_json(diagnosis) for diagnosis in diagnoses],
         "flight_recorder": _flight_as_json(record),
     }
@@ -73,8 +73,8 @@ def _job_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "name": job.name,
         "world_size": job.world_size,
         "ranks_from": job.ranks_from,
-        "finding": finding_as_json(diagnosis.finding) if diagnosis.finding is not None else None,
-        "groups": [group_as_json(group) for group in diagnosis.groups],
+        "finding": finding_to_json(diagnosis.finding) if diagnosis.finding is not None else None,
+        "groups": [group_to_json(group) for group in diagnosis.groups],
         "missing": list(job.missing),
         "num_elsewhere": job.num_elsewhere,
         "unseen": [{"rank": rank, "reason": why} for rank, why in sorted(job.unseen.items())],

@@ -1,10 +1,9 @@
-"""A finding as text and as JSON."""
+"""A finding as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from paceline.errors import name_ranks
 from paceline.guard.judge.stragglers import Notice
@@ -95,47 +94,3 @@ def failures_as_text(code: int, failures: Sequence[tuple[int, End]]) -> str:
         groups.setdefault(f"{end.kind.value}{site}: {end.detail}", []).append(rank)
     said = "; ".join(f"{name_ranks(ranks)} {text}" for text, ranks in groups.items())
     return f"paceline: the job ended with code {code}; no rank fell out of line" + (f" ({said})" if said else "")
-
-
-def finding_as_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON has it."""
-    return {
-        "kind": finding.kind,
-        "field": finding.field,
-        "ranks": list(finding.ranks),
-        "summary": finding.summary,
-        "cause": finding.cause,
-        "advice": finding.advice,
-        "latency_ms": finding.latency_ms,
-        "groups": [group_as_json(group) for group in finding.groups],
-        "divergence": _divergence_as_json(finding.divergence),
-    }
-
-
-def run_as_json(exit_code: int, finding: Finding | None) -> dict[str, Any]:
-    """Return the outcome of a run as JSON has it."""
-    outcome = "finding" if finding is not None else "failed" if exit_code else "ok"
-    told = finding_as_json(finding) if finding is not None else None
-    return {"version": 1, "outcome": outcome, "exit_code": exit_code, "finding": told}
-
-
-def group_as_json(group: RankGroup) -> dict[str, Any]:
-    """Return ranks in the same situation as JSON has them."""
-    return {
-        "ranks": list(group.ranks),
-        "state": group.state,
-        "call": group.call,
-        "communicator": group.communicator,
-        "sequence": group.sequence,
-        "site": group.site,
-        "count": group.count,
-        "dtype": group.dtype,
-        "detail": group.detail,
-    }
-
-
-def _divergence_as_json(divergence: Divergence | None) -> dict[str, Any] | None:
-    if divergence is None:
-        return None
-    groups = [{"ranks": list(group.ranks), "call": group.call, "site": group.site} for group in divergence.groups]
-    return {"sequence": divergence.sequence, "communicator": divergence.communicator, "groups": groups}
