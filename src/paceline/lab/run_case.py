@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from paceline.guard.observe.kernel_view import end_all
+from paceline.guard.run.watch_options import WatchOptions, run_command
 from paceline.lab.case import CASES, Case
 from paceline.lab.hang_detector import HangDetector, RankFiles, read_text
 from paceline.lab.observed_run import ObservedRank, ObservedRun
@@ -57,9 +58,8 @@ def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> ObservedR
     with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         program = _as_of_user(program, folder)
-        guard = [sys.executable, "-m", "paceline", "run", "--json", f"{folder}/outcome", "--out", f"{folder}/records"]
-        guard += ["--notice", str(notice), "--"]
-        command = [*guard, *_ranks(case, folder, program)]
+        options = WatchOptions(json_file=folder / "outcome", out=folder / "records", notice_seconds=notice)
+        command = run_command(_ranks(case, folder, program), options)
         return _run(case, command, folder, program, {}, GUARDED_QUIET_SECONDS)
 
 
