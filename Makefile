@@ -24,6 +24,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 types: $(INSTALLED)
 	$(BIN)/mypy
