@@ -1,4 +1,4 @@
-"""The diagnosis of a run as JSON, and the file of it that lies beside the records."""
+"""The diagnosis of a run as JSON, and the file that holds it among the records."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _divergence_to_json(divergence: Divergence | None) -> dict[str, Any] | None:
 
 
 def finding_from_json(value: Mapping[str, Any]) -> Finding:
-    """Return the finding that `finding_to_json` has made into JSON; raise KeyError or TypeError if it is not one."""
+    """Return the finding that JSON holds; raise KeyError or TypeError if it holds none."""
     divergence = value["divergence"]
     return Finding(
         kind=value["kind"],
