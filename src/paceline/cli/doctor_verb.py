@@ -97,5 +97,5 @@ def _pid(text: str) -> int:
     from paceline.errors import InputError
 
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise InputError(f"{text!r} is no process number")
+        raise InputError(f"{text!r} is not a process number")
     return int(text)
