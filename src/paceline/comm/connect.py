@@ -25,7 +25,7 @@ def connect(carrier: str | None = None) -> Comm:
     1
     """
     if carrier is None:
-        carrier = _found()
+        carrier = _carrier_of_job()
     if carrier == "torch":
         return _connect_torch()
     if carrier == "mpi":
@@ -39,7 +39,7 @@ def connect(carrier: str | None = None) -> Comm:
     raise InputError(f"carrier must be one of {', '.join(_CARRIERS)}, got {carrier!r}")
 
 
-def _found() -> str:
+def _carrier_of_job() -> str:
     if place_in_torch() is not None:
         return "torch"
     if "mpi4py.MPI" in sys.modules:

@@ -62,28 +62,28 @@ class MpiComm:
 
     def all_gather(self, array: Array) -> Array:
         """Return all ranks' arrays, stacked."""
-        mine = as_numpy(array)
-        result = np.empty((self.world_size, *mine.shape), dtype=mine.dtype)
-        self._mpi.Allgather(_bytes(mine), _bytes(result))
+        own = as_numpy(array)
+        result = np.empty((self.world_size, *own.shape), dtype=own.dtype)
+        self._mpi.Allgather(_bytes(own), _bytes(result))
         return _as(result, array)
 
     def all_to_all(self, array: Array, send_counts: Sequence[int], receive_counts: Sequence[int]) -> Array:
         """Send rows to every rank and return the rows that came."""
         check_counts(array, send_counts, receive_counts, self.world_size)
-        mine = as_numpy(array)
-        result = np.empty((sum(receive_counts), *mine.shape[1:]), dtype=mine.dtype)
-        width = int(np.prod(mine.shape[1:], dtype=np.int64)) * mine.itemsize
+        own = as_numpy(array)
+        result = np.empty((sum(receive_counts), *own.shape[1:]), dtype=own.dtype)
+        width = int(np.prod(own.shape[1:], dtype=np.int64)) * own.itemsize
         sent = [count * width for count in send_counts]
         came = [count * width for count in receive_counts]
-        self._mpi.Alltoallv([_bytes(mine), sent, MPI.BYTE], [_bytes(result), came, MPI.BYTE])
+        self._mpi.Alltoallv([_bytes(own), sent, MPI.BYTE], [_bytes(result), came, MPI.BYTE])
         return _as(result, array)
 
     def all_reduce(self, array: Array, reduction: Reduction | str = Reduction.SUM) -> Array:
         """Return the elementwise sum, product, least or largest."""
         check_reducible(array)
-        mine = as_numpy(array)
-        result = np.empty_like(mine)
-        self._mpi.Allreduce(mine, result, _REDUCE[Reduction(reduction)])
+        own = as_numpy(array)
+        result = np.empty_like(own)
+        self._mpi.Allreduce(own, result, _REDUCE[Reduction(reduction)])
         return _as(result, array)
 
     def duplicate(self) -> MpiComm:

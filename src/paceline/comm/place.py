@@ -44,14 +44,14 @@ def find_place(
         return Place(rank=rank, world_size=world_size, source="arguments")
     if rank is not None:  # it would pass on one rank and fail on the others
         raise InputError(f"rank {rank} was given without the world size: give both, or neither")
-    found = place_in_torch() or _from_launcher(os.environ if environ is None else environ)
-    found = found or Place(rank=0, world_size=1, source="no launcher: this process is alone")
-    if world_size is not None and world_size != found.world_size:
+    place = place_in_torch() or _from_launcher(os.environ if environ is None else environ)
+    place = place or Place(rank=0, world_size=1, source="no launcher: this process is alone")
+    if world_size is not None and world_size != place.world_size:
         raise InputError(
-            f"world size {world_size} was given without a rank, but this is rank {found.rank} of {found.world_size} "
-            f"({found.source}): give both, or neither"
+            f"world size {world_size} was given without a rank, but this is rank {place.rank} of {place.world_size} "
+            f"({place.source}): give both, or neither"
         )
-    return found
+    return place
 
 
 def place_in_torch() -> Place | None:

@@ -98,12 +98,12 @@ class TorchComm:
     @_says_who_failed
     def all_gather(self, array: Array) -> Array:
         """Return all ranks' arrays, stacked."""
-        mine = _tensor(array)
-        result = mine.new_empty((self.world_size, *mine.shape))
-        content = _bytes(mine)
+        own = _tensor(array)
+        result = own.new_empty((self.world_size, *own.shape))
+        content = _bytes(own)
         if self._passes_around and content.numel() * self.world_size <= _DIRECT_BYTES:
             dist.all_to_all_single(_bytes(result), content.repeat(self.world_size), group=self._group)
-        elif mine.numel():
+        elif own.numel():
             _all_gather(_bytes(result), content, self._group)
         return _like(result, array)
 
@@ -111,12 +111,12 @@ class TorchComm:
     def all_to_all(self, array: Array, send_counts: Sequence[int], receive_counts: Sequence[int]) -> Array:
         """Send rows to every rank and return the rows that came."""
         check_counts(array, send_counts, receive_counts, self.world_size)
-        mine = _tensor(array)
-        result = mine.new_empty((sum(receive_counts), *mine.shape[1:]))
-        width = math.prod(mine.shape[1:]) * mine.element_size()
+        own = _tensor(array)
+        result = own.new_empty((sum(receive_counts), *own.shape[1:]))
+        width = math.prod(own.shape[1:]) * own.element_size()
         dist.all_to_all_single(
             _bytes(result),
-            _bytes(mine),
+            _bytes(own),
             [count * width for count in receive_counts],
             [count * width for count in send_counts],
             self._group,

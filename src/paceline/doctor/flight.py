@@ -131,8 +131,8 @@ def _site(frames: Any) -> str:
 
 def _compare(entries: Mapping[int, list[Entry]], problems: list[str]) -> FlightRecord:
     calls: dict[tuple[str, int], dict[int, Entry]] = {}
-    for rank, made in entries.items():
-        for entry in made:
+    for rank, own in entries.items():
+        for entry in own:
             calls.setdefault((entry.group, entry.sequence), {})[rank] = entry
     mismatch: str | None = None
     odd: tuple[int, ...] = ()
@@ -140,10 +140,10 @@ def _compare(entries: Mapping[int, list[Entry]], problems: list[str]) -> FlightR
     for (group, sequence), by_rank in sorted(calls.items(), key=lambda item: item[0][1]):
         sides = _sides(by_rank)
         if len(sides) > 1:
-            said = "; ".join(
+            texts = "; ".join(
                 f"{name_ranks(ranks)} {by_rank[ranks[0]].operation} at {by_rank[ranks[0]].site}" for ranks in sides
             )
-            mismatch = f"call {sequence} of group {group} differs: {said}"
+            mismatch = f"call {sequence} of group {group} differs: {texts}"
             odd = sides[-1] if len(sides[-1]) < len(sides[0]) else ()
             groups = tuple(_group(ranks, by_rank[ranks[0]]) for ranks in sides)
             break
@@ -171,7 +171,7 @@ def _sides(by_rank: Mapping[int, Entry]) -> list[tuple[int, ...]]:
 
 def _says(entries: Mapping[int, list[Entry]], calls: Mapping[tuple[str, int], Mapping[int, Entry]]) -> list[str]:
     """Say which ranks have not come to the last call of a group that others are in."""
-    said = []
+    sentences = []
     members: dict[str, set[int]] = {}
     for (group, _), by_rank in calls.items():
         members.setdefault(group, set()).update(by_rank)
@@ -184,8 +184,8 @@ def _says(entries: Mapping[int, list[Entry]], calls: Mapping[tuple[str, int], Ma
             entry = there[waiting[0]]
             reached = {rank: max(e.sequence for e in entries[rank] if e.group == group) for rank in behind}
             where = ", ".join(f"rank {rank} to call {reached[rank]}" for rank in behind[:4])
-            said.append(
+            sentences.append(
                 f"{name_ranks(waiting)} in call {last} of group {group}, {entry.operation} at {entry.site}; "
                 f"when the dumps were made, others had come only so far: {where}"
             )
-    return said
+    return sentences

@@ -39,7 +39,7 @@ class _Seen:
 
 
 def look_at_jobs(program: str, pids: Sequence[int], *, user: int | None, seconds: float) -> list[SeenJob]:
-    """Look twice, so many seconds apart, at the jobs of these processes, or of a user.
+    """Look twice, some seconds apart, at the jobs of these processes, or of a user.
 
     Args:
         program: where py-spy is.
@@ -51,9 +51,11 @@ def look_at_jobs(program: str, pids: Sequence[int], *, user: int | None, seconds
     check_pids(processes, pids)
     candidates = ranks_below(processes, pids) if pids else []
     if user is not None:
-        mine = [each for each in processes.values() if each.uid == user and each.is_python and each.pid != os.getpid()]
+        pythons = [
+            each for each in processes.values() if each.uid == user and each.is_python and each.pid != os.getpid()
+        ]
         known = {candidate.process.pid for candidate in candidates}
-        candidates += [found for found in named_ranks(processes, mine) if found.process.pid not in known]
+        candidates += [found for found in named_ranks(processes, pythons) if found.process.pid not in known]
     if not candidates:
         raise InputError("there is no rank: no Python process to which a launcher gave a rank")
     seen = _look_twice(program, candidates, seconds)
@@ -64,8 +66,8 @@ def look_at_jobs(program: str, pids: Sequence[int], *, user: int | None, seconds
         jobs.setdefault(job_key(processes, each.candidate), []).append(each)
     if len(jobs) > 1 and all(each.candidate.launched is None for each in seen):
         jobs = {(): seen}  # processes that were named one by one
-    given = {candidate.process.pid for candidate in candidates} & set(pids)
-    return [_job(processes, members, is_whole=not given) for members in jobs.values()]
+    named_one_by_one = {candidate.process.pid for candidate in candidates} & set(pids)
+    return [_job(processes, members, is_whole=not named_one_by_one) for members in jobs.values()]
 
 
 def _look_twice(program: str, candidates: Sequence[Candidate], seconds: float) -> list[_Seen]:
@@ -124,8 +126,8 @@ def _numbers(members: Sequence[_Seen]) -> tuple[list[int], str]:
     launched = [each.candidate.launched for each in members if each.candidate.launched is not None]
     if len(launched) == len(members):
         return [each.rank for each in launched], launched[0].launcher.rank
-    told = [rank_in_stack(each.looks[-1].main if each.looks else None) for each in members]
-    known = [rank for rank in told if rank is not None]
+    ranks = [rank_in_stack(each.looks[-1].main if each.looks else None) for each in members]
+    known = [rank for rank in ranks if rank is not None]
     if len(known) == len(members) == len(set(known)):
         return known, "a variable in their stacks"
     return list(range(len(members))), "the order in which they were started, since nothing says it"

@@ -68,16 +68,16 @@ class Candidate:
 
 def read_processes() -> dict[int, Process]:
     """Return all processes that live now."""
-    found = {}
+    processes = {}
     for pid in all_pids():
         with suppress(OSError):  # it has ended in the meantime
             stat = read_stat(pid)
             if stat.state not in "ZX":
-                found[pid] = Process(
+                processes[pid] = Process(
                     pid=pid, parent=stat.parent, uid=user_of(pid), name=stat.name, command=command_of(pid),
                     began=stat.start_time,
                 )  # fmt: skip
-    return found
+    return processes
 
 
 def below(processes: Mapping[int, Process], roots: Collection[int]) -> list[Process]:
@@ -85,14 +85,14 @@ def below(processes: Mapping[int, Process], roots: Collection[int]) -> list[Proc
     children: dict[int, list[Process]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process)
-    found = [processes[root] for root in roots if root in processes]
-    seen = {process.pid for process in found}
-    for process in found:  # grows while it is gone through
+    tree = [processes[root] for root in roots if root in processes]
+    seen = {process.pid for process in tree}
+    for process in tree:  # grows while it is gone through
         for child in sorted(children.get(process.pid, ()), key=lambda each: each.pid):
             if child.pid not in seen:
                 seen.add(child.pid)
-                found.append(child)
-    return found
+                tree.append(child)
+    return tree
 
 
 def check_pids(processes: Mapping[int, Process], pids: Sequence[int]) -> None:
@@ -129,21 +129,21 @@ def named_ranks(processes: Mapping[int, Process], tree: Sequence[Process]) -> li
         pid for child, launched in named.items() for pid in _ancestors(processes, child)
         if pid in named and named[pid].launcher != launched.launcher
     }  # fmt: skip
-    found = []
+    candidates = []
     for process in tree:
         if process.pid in named and process.pid not in launchers:
             above = [pid for pid in _ancestors(processes, process.pid) if pid in named and pid not in launchers]
             if not above:
-                found.append(Candidate(process=process, launched=named[process.pid]))
-    return found
+                candidates.append(Candidate(process=process, launched=named[process.pid]))
+    return candidates
 
 
 def _ancestors(processes: Mapping[int, Process], pid: int) -> list[int]:
-    found: list[int] = []
+    ancestors: list[int] = []
     while (process := processes.get(pid)) is not None and process.parent not in (0, pid):
         pid = process.parent
-        found.append(pid)
-    return found
+        ancestors.append(pid)
+    return ancestors
 
 
 def _unnamed_ranks(tree: Sequence[Process]) -> list[Process]:

@@ -66,10 +66,10 @@ def find_position(seen: SeenRank) -> StackPosition:
 def _call(thread: Thread) -> StackPosition | None:
     """Return the outermost communication that a thread is inside."""
     for number, frame in reversed(list(enumerate(thread.frames))):
-        found = _torch_call(frame) or _mpi_call(frame)
-        if found is not None:
+        position = _torch_call(frame) or _mpi_call(frame)
+        if position is not None:
             outside = thread.frames[number + 1 : number + 3]
-            return replace(found, on_world=found.family == "torch" and any(map(_names_no_group, outside)))
+            return replace(position, on_world=position.family == "torch" and any(map(_names_no_group, outside)))
     for frame in reversed(thread.frames):
         if not frame.is_native:
             continue
@@ -147,15 +147,15 @@ def is_not_own(file: str) -> bool:
 def _doing(seen: SeenRank) -> str:
     """Say what a rank does that is in no known call."""
     look = seen.second
-    said = _DOING.get(look.kernel_state)
-    if said is None and seen.processor_share > 0.5:
-        said = f"computes ({100 * seen.processor_share:.0f} % of a core)"
-    if said is None:
-        said = next((text for part, text in _KERNEL.items() if part in look.kernel_wait), None)
-    if said is None:
-        said = f"runs ({100 * seen.processor_share:.0f} % of a core)"
+    text = _DOING.get(look.kernel_state)
+    if text is None and seen.processor_share > 0.5:
+        text = f"computes ({100 * seen.processor_share:.0f} % of a core)"
+    if text is None:
+        text = next((doing for part, doing in _KERNEL.items() if part in look.kernel_wait), None)
+    if text is None:
+        text = f"runs ({100 * seen.processor_share:.0f} % of a core)"
     moved = "it moves" if seen.has_moved else f"at the same line for {seen.seconds:.1f} s"
-    return f"{said}; {moved}"
+    return f"{text}; {moved}"
 
 
 def is_worker(thread: Thread | None) -> bool:

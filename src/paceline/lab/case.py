@@ -124,25 +124,25 @@ def find_case(name: str) -> Case:
 
 
 def _load(path: Path) -> Case:
-    told: dict[str, Any] = tomllib.loads(path.read_text())
-    num_ranks = told["ranks"]
-    finding, limits = told.get("finding", {}), told.get("limits", {})
+    settings: dict[str, Any] = tomllib.loads(path.read_text())
+    num_ranks = settings["ranks"]
+    finding, limits = settings.get("finding", {}), settings.get("limits", {})
     return Case(
         id=path.parent.name,
         num_ranks=num_ranks,
-        **{name: told[name].strip() for name in ("title", "concept", "carrier", "symptom", "recognise", "cause")},
-        prevention=told["prevention"].strip(),
-        hints=tuple(told["hints"]),
-        search=tuple(told["search"]),
-        result=_result(told["result"], num_ranks),
-        bare={library: _several(ending) for library, ending in told["bare"].items()},
+        **{name: settings[name].strip() for name in ("title", "concept", "carrier", "symptom", "recognise", "cause")},
+        prevention=settings["prevention"].strip(),
+        hints=tuple(settings["hints"]),
+        search=tuple(settings["search"]),
+        result=_result(settings["result"], num_ranks),
+        bare={library: _several(ending) for library, ending in settings["bare"].items()},
         expected=Expected(
             kind=finding.get("kind"),
             field=finding.get("field"),
             ranks=_rank_lists(finding.get("ranks", [])),
             sites=_several(finding.get("site", ())),
             cause=finding.get("cause"),
-            late=tuple(told.get("late", {}).get("ranks", ())),
+            late=tuple(settings.get("late", {}).get("ranks", ())),
         ),
         limits=Limits(
             ranks=tuple(limits.get("ranks", ())),
@@ -156,14 +156,14 @@ def _several(value: str | Sequence[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _result(told: str | Sequence[str], num_ranks: int) -> tuple[str, ...]:
-    if isinstance(told, str):
-        return tuple(told.format(rank=rank) for rank in range(num_ranks))
-    return tuple(told)
+def _result(stated: str | Sequence[str], num_ranks: int) -> tuple[str, ...]:
+    if isinstance(stated, str):
+        return tuple(stated.format(rank=rank) for rank in range(num_ranks))
+    return tuple(stated)
 
 
-def _rank_lists(told: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+def _rank_lists(stated: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     """Read [6] as one answer, and [[0], [0, 1]] as two that are both right."""
-    if all(isinstance(ranks, int) for ranks in told):
-        return (tuple(told),)
-    return tuple(tuple(ranks) for ranks in told)
+    if all(isinstance(ranks, int) for ranks in stated):
+        return (tuple(stated),)
+    return tuple(tuple(ranks) for ranks in stated)

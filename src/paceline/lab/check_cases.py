@@ -74,16 +74,16 @@ def check_all(
     cases: Iterable[Case], *, at_a_time: int = 2, done: Callable[[Case, list[CaseVerdict]], None]
 ) -> dict[str, list[CaseVerdict]]:
     """Check cases, a few at a time; tell of each when it is done."""
-    found: dict[str, list[CaseVerdict]] = {}
+    by_case: dict[str, list[CaseVerdict]] = {}
     with ThreadPoolExecutor(at_a_time) as pool:
         try:
             for case, verdicts in pool.map(lambda case: (case, check_case(case)), cases):
-                found[case.id] = verdicts
+                by_case[case.id] = verdicts
                 done(case, verdicts)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further case
             raise
-    return found
+    return by_case
 
 
 def copy_to_solve(case: Case, folder: Path) -> Path:
@@ -97,7 +97,7 @@ def copy_to_solve(case: Case, folder: Path) -> Path:
 
 def case_of(program: Path) -> Case:
     """Return the case that a learner's program belongs to."""
-    found = re.search(rf"^{_MARK}(\S+)$", program.read_text(errors="replace"), flags=re.MULTILINE)
-    if found is None:
+    mark = re.search(rf"^{_MARK}(\S+)$", program.read_text(errors="replace"), flags=re.MULTILINE)
+    if mark is None:
         raise InputError(f"{program} does not say its case; its first line should be: {_MARK}ID")
-    return find_case(found[1])
+    return find_case(mark[1])

@@ -1,7 +1,7 @@
 """Tells a job that hangs from one that is slow, by the files that `run_script` writes for each rank.
 
 A job hangs when for some seconds no rank has printed, ended, or moved to another line, and none is still importing.
-Processor time is no sign: MPI ranks poll while they wait.
+Processor time says nothing: MPI ranks poll while they wait.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> ObservedR
 
 
 def _as_of_user(program: Path, folder: Path) -> Path:
-    """Copy a program of the catalogue, with those beside it: what lies in our own folder is no user's code."""
+    """Copy a program of the catalogue, with those beside it: the guard takes our own folder for a library."""
     if not program.is_relative_to(CASES):
         return program
     copies = folder / "program"
@@ -76,11 +76,11 @@ def _as_of_user(program: Path, folder: Path) -> Path:
 
 def _ranks(case: Case, folder: Path, program: Path) -> list[str]:
     """Return the command that starts all ranks."""
-    told = [str(folder), json.dumps(asdict(case.limits))]
+    arguments = [str(folder), json.dumps(asdict(case.limits))]
     if case.carrier == "mpi":
         launcher = find_mpiexec().command(case.num_ranks, clean_up=True)
-        return [*launcher, sys.executable, str(_RANK), *told, "mpi4py.MPI", str(program.resolve())]
-    return [sys.executable, str(_RANKS), str(case.num_ranks), *told, "torch.distributed", str(program.resolve())]
+        return [*launcher, sys.executable, str(_RANK), *arguments, "mpi4py.MPI", str(program.resolve())]
+    return [sys.executable, str(_RANKS), str(case.num_ranks), *arguments, "torch.distributed", str(program.resolve())]
 
 
 def _run(

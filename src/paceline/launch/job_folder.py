@@ -24,9 +24,9 @@ class JobFolder:
         return self.path / "call"
 
     @property
-    def meeting(self) -> Path:
+    def rendezvous(self) -> Path:
         """Where torch's ranks find each other."""
-        return self.path / "meeting"
+        return self.path / "rendezvous"
 
     @property
     def mpi_files(self) -> Path:
@@ -44,12 +44,12 @@ class JobFolder:
 
     def pids(self) -> dict[int, tuple[int, int]]:
         """Return the processes of all ranks that have said so: rank -> (worker, keeper)."""
-        found = {}
+        pids = {}
         for path in self.path.glob("pid.*"):
             with suppress(FileNotFoundError):  # the job is over, and its folder goes
                 worker, keeper = map(int, path.read_text().split())
-                found[int(path.suffix[1:])] = worker, keeper
-        return found
+                pids[int(path.suffix[1:])] = worker, keeper
+        return pids
 
 
 def read_pickle(path: Path) -> Any:

@@ -28,7 +28,7 @@ class Mpiexec:
     vendor: str
 
     def command(self, world_size: int, *, clean_up: bool = False) -> list[str]:
-        """Return the start of a command for so many ranks on this machine.
+        """Return the start of a command for a number of ranks on this machine.
 
         With `clean_up` a rank that fails takes the others with it, as it does when people call mpiexec themselves.
         """
@@ -58,6 +58,6 @@ def find_mpiexec() -> Mpiexec:
 
 
 def _vendor_of(path: str) -> str:
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    text = told.stdout + told.stderr
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    text = done.stdout + done.stderr
     return "Open MPI" if "Open MPI" in text or "PRRTE" in text or "prte" in text else "MPICH"

@@ -144,7 +144,7 @@ def _call(folder: JobFolder, carrier: str, rank: int, world_size: int) -> tuple[
 
     from paceline.comm.torch_comm import TorchComm
 
-    dist.init_process_group("gloo", init_method=f"file://{folder.meeting}", rank=rank, world_size=world_size)
+    dist.init_process_group("gloo", init_method=f"file://{folder.rendezvous}", rank=rank, world_size=world_size)
     dist.barrier()  # a rank that ends at once would close connections that others still make
     return function(TorchComm(), *args), dist.destroy_process_group
 

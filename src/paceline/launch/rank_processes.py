@@ -126,8 +126,8 @@ class _StartedJob:
                 return self._stop(waiting, _Reason(f"was ended because {failure}"))
             if self.begun is not None and self.begun.poll() is not None:
                 time.sleep(10 * _POLL_SECONDS)  # what ranks wrote last may only now be there
-                said = _Reason(f"ended without a word; the launcher said: {self._said()}")
-                return self._stop(self._running(), said)
+                reason = _Reason(f"ended without reporting a result; the launcher wrote: {self._launcher_output()}")
+                return self._stop(self._running(), reason)
             time.sleep(_POLL_SECONDS)
         return {}
 
@@ -205,7 +205,7 @@ class _StartedJob:
             _kill(worker)
         return dict.fromkeys(ranks, reason)
 
-    def _said(self) -> str:
+    def _launcher_output(self) -> str:
         log = self.folder.path / "launcher"
         return log.read_text(errors="replace").strip()[-2000:] or "nothing"
 

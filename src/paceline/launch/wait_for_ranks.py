@@ -63,7 +63,7 @@ def wait_for_ranks(ranks: Sequence[RankChild], *, save_until: Callable[[], float
     Args:
         ranks: The ranks.
         save_until: Once the ranks were told to end, until when they may save what they have. It is asked again and
-            again. A rank that fails from then on does not shorten that time: to be ended by a signal is no failure.
+            again. A rank that fails from then on does not shorten that time: being ended by a signal is not a failure.
     """
     code, end = 0, math.inf
     while any(rank.poll() is None for rank in ranks):

@@ -95,13 +95,13 @@ def children_of(roots: Iterable[int]) -> list[int]:
     for pid in all_pids():
         with suppress(OSError):
             children.setdefault(read_stat(pid).parent, []).append(pid)
-    found: list[int] = []
+    descendants: list[int] = []
     waiting = list(roots)
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            found.append(child)
+            descendants.append(child)
             waiting.append(child)
-    return found
+    return descendants
 
 
 def ancestors_of(pid: int) -> Iterator[tuple[int, ProcessStat]]:
