@@ -134,7 +134,7 @@ def test_without_a_terminal_there_are_plain_lines(tmp_path: Path) -> None:
 
 
 def _says_all(line: str, folder: Path) -> bool:
-    if "rank 1 comes last" in line and "steps/s" in line:
+    if "rank 1 is the last" in line and "steps/s" in line:
         (folder / "end").touch()
         return True
     return False
@@ -175,7 +175,7 @@ def test_watch_attaches_leaves_the_run_alone_and_tells_what_it_found(tmp_path: P
         assert "paceline: stopped watching; the run continues" in first.everything
         assert run.poll() is None
         second = start(*paceline("watch", "kept"))
-        second.wait_for(r"rank 1 comes last")
+        second.wait_for(r"rank 1 is the last")
         (tmp_path / "end").touch()
         assert second.finish() == 90
         run.communicate(timeout=_DEADLINE)

@@ -63,7 +63,7 @@ def test_a_thousand_ranks_fit_with_the_odd_one_on_its_own(tmp_path: Path, rings:
     rows = [line.split() for line in lines[3:]]
     assert rows[0][:2] == ["513", "running"]
     assert rows[1][:4] == ["0-512,", "514-1023", "waiting", "Barrier"]
-    assert "rank 513 comes last" in lines[-1]
+    assert "rank 513 is the last" in lines[-1]
 
 
 def test_ranks_that_have_not_come_yet_and_ranks_that_have_gone(tmp_path: Path, rings: LocalRings) -> None:
