@@ -190,7 +190,7 @@ def test_threads_have_a_place_each_until_they_end(recorder: Recorder, world: Com
 
 
 def test_a_reserved_thread_counts_before_it_has_begun(recorder: Recorder) -> None:
-    recorder.threads.reserve(threading.Thread(target=print))
+    recorder.threads.reserve_slot(threading.Thread(target=print))
     assert read(recorder).threads() == (None,)
 
 

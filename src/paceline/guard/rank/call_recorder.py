@@ -70,7 +70,7 @@ class Recorder:
         self._bytes, self._words = self.ring.bytes, self.ring.words
         self.threads, self.requests = ThreadSlots(self.ring), RequestSlots(self.ring)
         self.messages = MessageCounts(self.ring, self._board_path, self.stop)
-        self._thread_words = self.threads.words
+        self._thread_words = self.threads.slots
         self._numbers = itertools.count()
         self._site_counts = [0]  # by number of the site
         self._calls: dict[tuple[int, ...], _KnownCall] = {}  # by place and arguments
@@ -182,13 +182,13 @@ class Recorder:
 
     def block(self, number: int) -> None:
         """Say that this thread waits in the call of this record."""
-        self._words[self._thread_words.get(_thread_id()) or self.threads.add()] = number + 1
+        self._words[self._thread_words.get(_thread_id()) or self.threads.take_free_slot()] = number + 1
 
     def unblock(self, number: int) -> None:
         """Say that the call has returned."""
         words = self._words
         words[_RECORDS_WORD + (number & _SLOT_MASK) * _RECORD_WORDS + _LEFT_WORD] = _now()
-        words[self._thread_words.get(_thread_id()) or self.threads.add()] = 0
+        words[self._thread_words.get(_thread_id()) or self.threads.take_free_slot()] = 0
 
     def leave(self, number: int) -> None:
         """Say that a call that does not block has returned."""
@@ -247,7 +247,7 @@ class Recorder:
             if other >= 0:
                 self.stop(number, layout.STOP_COLLECTIVE, communicator.ranks[other])
         if not flags & _NONBLOCKING:
-            words[self._thread_words.get(_thread_id()) or self.threads.add()] = number + 1
+            words[self._thread_words.get(_thread_id()) or self.threads.take_free_slot()] = number + 1
         return number
 
     def _learn_call(self, frame: FrameType, key: tuple[int, ...]) -> _KnownCall:
@@ -278,13 +278,13 @@ class Recorder:
         self.block(number)
         while words[layout.GO_ON] != number + 1 and judge_lives(self.folder):
             time.sleep(_GO_ON_SECONDS)
-        words[layout.STOPPED] = words[self.threads.word()] = 0
+        words[layout.STOPPED] = words[self.threads.find_slot()] = 0
 
     def begin_wait(
         self, operation: int, requests: Sequence[int], *, any_of: bool, depth: int = 3, flags: int = 0
     ) -> int:
         """Write the record of a wait for requests; return its number. It does not say yet that this thread waits."""
-        word = self.threads.word()
+        word = self.threads.find_slot()
         slot = (word - layout.THREADS_AT) // layout.THREAD_WORDS
         listed = requests[: layout.MAX_WAITED]
         begin = layout.WAITED_AT + slot * layout.MAX_WAITED * 2

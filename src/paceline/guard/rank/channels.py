@@ -1,4 +1,4 @@
-"""The messages of a rank: how many it has sent and received by peer and tag, and each one's fit with its other side."""
+"""The messages of a rank: how many it has sent and received by peer and tag, and whether both sides of one fit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from paceline.guard.shared_memory.ring import Ring
 
 
 class MessageCounts:
-    """What one rank has sent and received. It calls `stop(record, reason, rank)` before what does not fit."""
+    """What one rank has sent and received. It calls `stop(record, reason, rank)` if a message does not fit.
+
+    The n-th message between two ranks with one tag is the n-th on both sides, because MPI and gloo keep their order.
+    So both sides can compare it by its number, which is 0 wherever it is not certain.
+    """
 
     def __init__(self, ring: Ring, path: Callable[[str, str], Path], stop: Callable[[int, int, int], None]) -> None:
         self._ring, self._path, self._stop = ring, path, stop
         self._channels: dict[tuple[int, int, int, int], int] = {}  # communicator, direction, peer, tag -> word
 
     def forget(self, communicator: int) -> None:
-        """Begin again at zero for a number that another communicator had."""
+        """Count from zero again: another communicator gets this number."""
         for key, word in self._channels.items():
             if key[0] == communicator:
                 self._ring.words[word] = 0
@@ -53,17 +57,18 @@ class MessageCounts:
         return self._ring.words[word]
 
     def num(self, communicator: Communicator, direction: int, peer: int, tag: int) -> int:
-        """Return how many messages of this kind were counted."""
+        """Return how many messages were counted in this direction with this peer and tag."""
         word = self._channels.get((communicator.index, direction, peer, tag))
         return 0 if word is None else self._ring.words[word]
 
     def expect(self, communicator: Communicator, peer: int, tag: int, change: int) -> None:
-        """Count a receive that was posted, or one that has completed."""
+        """Count a receive that was posted (change 1), or one that has completed (change -1)."""
         key = (ANY, ANY) if ANY in (peer, tag) else (peer, tag)
         communicator.expected[key] = communicator.expected.get(key, 0) + change
 
     def next_receive(self, communicator: Communicator, peer: int, tag: int) -> int:
         """Return which message from the peer the next receive takes; 0 if that is not certain."""
+        # A receive from anybody takes a message that nobody can tell before it completes.
         expected = communicator.expected
         if peer < 0 or tag < 0 or (expected and expected.get((ANY, ANY))):
             return 0
@@ -85,7 +90,7 @@ class MessageCounts:
     def meet(
         self, record: int, communicator: Communicator, direction: int, peer: int, tag: int, number: int, size: int
     ) -> None:
-        """Show one side of the n-th message; stop if the other side is there and does not fit."""
+        """Show one side of the n-th message on the board; stop if the other side is there and does not fit."""
         if number and peer >= 0 and tag >= 0:
             key = self._key(communicator, direction, peer, tag, number)
             board = self._board(communicator)
@@ -93,7 +98,7 @@ class MessageCounts:
                 self._stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])
 
     def withdraw(self, communicator: Communicator, peer: int, tag: int, number: int) -> None:
-        """Take back what a receive that is given up has shown."""
+        """Take back from the board what a receive that was cancelled has shown."""
         board = self._board(communicator)
         if number and board is not None:
             board.withdraw(self._key(communicator, RECEIVED, peer, tag, number))
@@ -103,7 +108,10 @@ class MessageCounts:
         if number and 0 <= peer < len(communicator.ranks):
             board = self._board(communicator)
             sent = board.sent(self._key(communicator, RECEIVED, peer, tag, number)) if board is not None else -1
-            if sent >= 0 and not message_fits(sent, size):
-                begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * RECORD_BYTES
-                if struct.unpack_from("<Q", self._ring.bytes, begin)[0] == record + 1:  # no later one has its slot
-                    self._stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])
+            if sent >= 0 and not message_fits(sent, size) and self._is_in_ring(record):
+                self._stop(record, layout.STOP_MESSAGE, communicator.ranks[peer])
+
+    def _is_in_ring(self, record: int) -> bool:
+        """Say whether a record is still there: the judge could not read one whose slot a later record has taken."""
+        begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * RECORD_BYTES
+        return bool(struct.unpack_from("<Q", self._ring.bytes, begin)[0] == record + 1)

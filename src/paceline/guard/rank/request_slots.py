@@ -1,4 +1,7 @@
-"""The requests of a rank that are under way: their records are kept where later records cannot push them out."""
+"""The requests of a rank that are under way.
+
+The ring of records is overwritten in turn; the record of a request is kept aside until somebody has waited for it.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ class RequestSlots:
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
-        self._numbers = list(range(layout.MAX_REQUESTS - 1, 0, -1))  # those that are free
+        self._free_numbers = list(range(layout.MAX_REQUESTS - 1, 0, -1))
 
     def take(self) -> int:
         """Return the number of a request that is about to be posted; 0 if there is no room."""
         try:
-            return self._numbers.pop()
+            return self._free_numbers.pop()
         except IndexError:
             self._ring.lose(layout.LOST_REQUESTS)
             return NO_REQUEST
 
     def keep(self, request: int, record: int) -> None:
-        """Keep the record of a posted request where later records cannot push it out."""
+        """Copy the record of a posted request to where later records do not overwrite it."""
         if request:
             begin = layout.RECORDS_AT + (record & (layout.NUM_SLOTS - 1)) * RECORD_BYTES
             kept = layout.REQUESTS_AT + request * RECORD_BYTES
@@ -43,4 +46,4 @@ class RequestSlots:
         """Say that a request is complete or gone."""
         if request:
             self._ring.words[(layout.REQUESTS_AT + request * RECORD_BYTES) // WORD] = 0
-            self._numbers.append(request)
+            self._free_numbers.append(request)

@@ -1,4 +1,8 @@
-"""Which threads of a rank may communicate, and the slot of each: the record it waits in, or none."""
+"""Which threads of a rank may communicate, and the slot of each in the ring: the record it waits in, or none.
+
+A slot is known by the first of its words in the ring: the record that the thread waits in (plus 1, or 0 if it runs),
+then the thread's number in the system (0 if the slot is free).
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,18 @@ from contextlib import contextmanager
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.ring import Ring
 
+_NUMBER = 1  # where a slot has the thread's number
+_NOT_STARTED = 1  # stands for the number of a thread that has none yet
+
 
 class _ThreadEnd:
-    """Frees the slot of a thread when the thread's own variables go."""
+    """Calls a function when the thread ends: then Python drops the thread's own variables, of which this is one."""
 
-    def __init__(self, free: Callable[[], None]) -> None:
-        self._free = free
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
 
     def __del__(self) -> None:
-        self._free()
+        self._on_end()
 
 
 class ThreadSlots:
@@ -27,63 +34,63 @@ class ThreadSlots:
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
-        self.words: dict[int, int] = {}  # thread -> its slot, as a word of the ring
+        self.slots: dict[int, int] = {}  # identifier of a thread -> its slot
         self._local = threading.local()
 
-    def word(self) -> int:
-        """Return the slot of this thread."""
-        word = self.words.get(threading.get_ident())
-        return self.add() if word is None else word
+    def find_slot(self) -> int:
+        """Return the slot of this thread; it takes one if it has none."""
+        slot = self.slots.get(threading.get_ident())
+        return self.take_free_slot() if slot is None else slot
 
-    def _free_slot(self) -> int | None:
-        for slot in range(layout.MAX_THREADS):
-            word = layout.THREADS_AT + slot * layout.THREAD_WORDS
-            if not self._ring.words[word + 1]:
-                return word
-        self._ring.lose(layout.LOST_THREADS)
-        return None
-
-    def add(self) -> int:
-        """Give this thread a slot: a free one, or the last, which then stands for several."""
-        word = self._free_slot()
-        if word is None:
+    def take_free_slot(self) -> int:
+        """Give this thread a slot: a free one, or the last, which then stands for several threads."""
+        slot = self._find_free_slot()
+        if slot is None:
             return layout.THREADS_AT + (layout.MAX_THREADS - 1) * layout.THREAD_WORDS
-        return self.take(word)
+        return self.take_slot(slot)
 
-    def take(self, word: int | None) -> int:
-        """Take a slot for this thread, until it ends."""
-        if word is None:
-            return self.add()
+    def take_slot(self, slot: int | None) -> int:
+        """Give this thread the slot that was reserved for it, until it ends; None if there was no room for it."""
+        if slot is None:
+            return self.take_free_slot()
         identifier = threading.get_ident()
-        self.words[identifier] = word
-        self._ring.words[word + 1] = threading.get_native_id()
+        self.slots[identifier] = slot
+        self._ring.words[slot + _NUMBER] = threading.get_native_id()
         if threading.current_thread() is not threading.main_thread():
-            self._local.end = _ThreadEnd(functools.partial(self._free, word, identifier))
-        return word
+            self._local.end = _ThreadEnd(functools.partial(self._release_slot, slot, identifier))
+        return slot
 
-    def _free(self, word: int, identifier: int) -> None:
-        self._ring.words[word] = self._ring.words[word + 1] = 0
-        self.words.pop(identifier, None)
-
-    def reserve(self, thread: threading.Thread | None) -> int | None:
-        """Count a thread that is about to begin as one that may communicate."""
-        word = self._free_slot()
-        if word is not None:
-            self._ring.words[word + 1] = 1
+    def reserve_slot(self, thread: threading.Thread | None) -> int | None:
+        """Count a thread that is about to begin as one that may communicate; None if there is no room for it."""
+        slot = self._find_free_slot()
+        if slot is not None:
+            self._ring.words[slot + _NUMBER] = _NOT_STARTED
             if thread is not None and thread.ident is not None:
-                # it runs already, and nothing will tell us when it ends
-                weakref.finalize(thread, self._free, word, thread.ident)
-                self.words[thread.ident] = word
-        return word
+                # it runs already, so it will not take the slot itself, and nothing else tells us when it ends
+                weakref.finalize(thread, self._release_slot, slot, thread.ident)
+                self.slots[thread.ident] = slot
+        return slot
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Count this thread as one that may communicate while it does something for the user."""
-        known = threading.get_ident() in self.words
-        word = self.word()
+        had_slot = threading.get_ident() in self.slots
+        slot = self.find_slot()
         try:
             yield
         finally:
-            if not known:
+            if not had_slot:
                 self._local.end = None
-                self._free(word, threading.get_ident())
+                self._release_slot(slot, threading.get_ident())
+
+    def _find_free_slot(self) -> int | None:
+        for index in range(layout.MAX_THREADS):
+            slot = layout.THREADS_AT + index * layout.THREAD_WORDS
+            if not self._ring.words[slot + _NUMBER]:
+                return slot
+        self._ring.lose(layout.LOST_THREADS)
+        return None
+
+    def _release_slot(self, slot: int, identifier: int) -> None:
+        self._ring.words[slot] = self._ring.words[slot + _NUMBER] = 0
+        self.slots.pop(identifier, None)

@@ -22,14 +22,14 @@ _ONLY_MOVE_DATA = (
 
 
 def watch_threads() -> None:
-    """See threads begin."""
+    """Watch threads begin, so that each is counted before it runs."""
     folders = library_folders()
-    start, work_item = threading.Thread.start, getattr(pool, "_WorkItem", None)
+    start, work_item = threading.Thread.start, getattr(pool, "_WorkItem", None)  # a private class: it may go
 
     @functools.wraps(start)
     def watched_start(self: threading.Thread) -> None:
         if SESSION.recorder is not None and may_communicate(self, folders):
-            _count(self)
+            _count_until_it_ends(self)
         start(self)
 
     threading.Thread.start = watched_start  # type: ignore[method-assign]
@@ -49,17 +49,17 @@ def watch_threads() -> None:
 
 
 def _watch_bare_threads() -> None:
-    """See threads that are started without `threading`, which has its own name for the function."""
+    """Watch threads that are started without `threading`, which keeps its own name for the function."""
     start = _thread.start_new_thread
 
     def start_new_thread(function: Any, args: Any, kwargs: Any = None, /) -> int:
         recorder = SESSION.recorder
         if recorder is None:
             return start(function, args, kwargs or {})
-        word = recorder.threads.reserve(None)
+        slot = recorder.threads.reserve_slot(None)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
-            recorder.threads.take(word)
+            recorder.threads.take_slot(slot)
             return function(*args, **kwargs)
 
         return start(counted, args, kwargs or {})
@@ -68,42 +68,42 @@ def _watch_bare_threads() -> None:
 
 
 def count_running_threads() -> None:
-    """Count the threads that were there before the rank joined its job."""
+    """Count the threads that began before the rank joined its job."""
     folders = library_folders()
     for thread in threading.enumerate():
         others = thread not in (threading.main_thread(), threading.current_thread())
         if others and SESSION.recorder is not None and may_communicate(thread, folders):
-            SESSION.recorder.threads.reserve(thread)
+            SESSION.recorder.threads.reserve_slot(thread)
 
 
 def may_communicate(thread: threading.Thread, folders: tuple[str, ...]) -> bool:
-    """Say whether a thread may come to make a call that is watched.
+    """Say whether a thread may come to make a watched call.
 
-    Threads of installed packages do not, or have done so already. Those that Python itself runs may run anything for
-    the user (a Timer, a pool), but for a few that only move data.
+    Threads of installed packages do not, or have made one already. Threads of Python's own modules may run anything
+    for the user (a Timer, a pool), except for a few that only move data.
     """
     target = getattr(thread, "_target", None) or type(thread).run
     while isinstance(target, functools.partial):
         target = target.func
     code = getattr(getattr(target, "__func__", target), "__code__", None)
     if code is None:
-        return True
+        return True  # a function that is not Python's: nothing is known of it
     name = code.co_filename
     if "/site-packages/" in name or "/dist-packages/" in name:
         return False
     return not is_library(name, folders) or not name.endswith(_ONLY_MOVE_DATA)
 
 
-def _count(thread: threading.Thread) -> None:
-    """Count a thread from before it begins until it ends."""
+def _count_until_it_ends(thread: threading.Thread) -> None:
+    """Count a thread from before it begins: the one that starts it may at once wait for what it does."""
     recorder = SESSION.recorder
     assert recorder is not None
-    word = recorder.threads.reserve(thread)
+    slot = recorder.threads.reserve_slot(thread)
     run = thread.run
 
     def counted() -> None:
         if recorder is SESSION.recorder:
-            recorder.threads.take(word)
+            recorder.threads.take_slot(slot)
         run()
 
     thread.run = counted  # type: ignore[method-assign]
