@@ -29,7 +29,7 @@ from paceline.bench.data.files import Files
 from paceline.bench.data.formats import format_of
 from paceline.bench.data.store import Store
 from paceline.bench.training.samples import Samples
-from paceline.bench.workload.workload import describe, load_workload
+from paceline.bench.workload.workload import load_workload, parse_workload
 from paceline.errors import InputError
 from paceline.launch.mpiexec import find_mpiexec
 from record import write_record
@@ -180,7 +180,7 @@ def cost_of(num_files: int) -> dict[str, float]:
     """Read a part of `num_files` files, which need not exist, in this process."""
     from paceline import Loader, connect
 
-    described = describe({"dataset": {"num_files_train": num_files, "record_length_bytes": 4096}}, "virtual")
+    described = parse_workload({"dataset": {"num_files_train": num_files, "record_length_bytes": 4096}}, "virtual")
     files = Files(described.workload.dataset, "train")
     store = Virtual(bytes(format_of(files).encode([files.content(0)])))
     before = psutil.Process().memory_info().rss

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from paceline.lab import Case, all_cases
-from paceline.lab.check_cases import ending_of, guarded, what_is_seen
-from paceline.lab.run_case import Ended, library_of, run_bare
+from paceline.lab.check_cases import run_seen_test, run_under_guard
+from paceline.lab.observed_run import ObservedRun
+from paceline.lab.run_case import library_of, run_bare
+from paceline.lab.verdicts import ending_of
 from record import RESULTS, write_record
 
 SEED = 0
@@ -40,7 +42,7 @@ def bare(case: Case, variables: dict[str, str] | None = None) -> dict[str, Any]:
 
 def under_guard(case: Case) -> dict[str, Any]:
     """Run a case under the guard; return what the guard reported."""
-    ended = guarded(case, case.program("broken"))
+    ended = run_under_guard(case, case.program("broken"))
     finding = ended.outcome["finding"] if ended.outcome is not None else None
     seconds = round(ended.seconds - ended.start_seconds, 1)
     return {
@@ -51,9 +53,9 @@ def under_guard(case: Case) -> dict[str, Any]:
     }
 
 
-def _said(ended: Ended) -> str:
+def _said(ended: ObservedRun) -> str:
     """Return what the guard printed, without the folder of the records, whose name contains the time."""
-    return "\n".join(line for line in ended.said.splitlines() if not line.startswith("  records:"))
+    return "\n".join(line for line in ended.output.splitlines() if not line.startswith("  records:"))
 
 
 def measure(carrier: str, names: list[str]) -> dict[str, dict[str, Any]]:
@@ -67,7 +69,7 @@ def measure(carrier: str, names: list[str]) -> dict[str, dict[str, Any]]:
         if library == "gloo":
             figures[case.id]["gloo with DETAIL"] = bare(case, DETAIL)
         if case.has("seen"):
-            figures[case.id]["seen"] = list(what_is_seen(case, "broken"))
+            figures[case.id]["seen"] = list(run_seen_test(case, "broken"))
         said = {name: found["ending"] for name, found in figures[case.id].items() if "ending" in found}
         print(f"  {case.id:34} {said}", flush=True)
     return figures

@@ -74,7 +74,7 @@ def run(ranks: int, *, live: bool) -> dict[str, float]:
 def picture_seconds() -> dict[str, float]:
     """Return the time for a sample and a picture of many ranks."""
     sys.path.insert(0, str(HERE.parent))
-    from tests.helpers.rings import write_rings
+    from tests.helpers.fake_rings import write_rings
 
     with tempfile.TemporaryDirectory() as folder:
         write_rings(Path(folder), MANY, calls=20, late=513, inside=True)

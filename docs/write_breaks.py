@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.lab.case import Case, all_cases
-from paceline.lab.check_cases import finding_in_words
+from paceline.lab.verdicts import finding_in_words
 
 Figures = Mapping[str, Mapping[str, Any]]
 

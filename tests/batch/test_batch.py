@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.batches import make_batch, real_rows
+from tests.helpers.sample_batches import make_batch, real_rows
 from torch.utils.data import DataLoader
 
 from paceline import Batch, Collate, Jagged, PacelineError, PlanSampler

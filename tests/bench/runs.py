@@ -12,18 +12,18 @@ from typing import Any
 from paceline.bench.data.generate import check_manifest, generate
 from paceline.bench.data.store import store_of
 from paceline.bench.results.figures import figures_of
-from paceline.bench.results.run_summary import summary_of
+from paceline.bench.results.run_summary import RunSummary, summary_of
 from paceline.bench.training.step_log import read_log
 from paceline.bench.training.training_loop import run_rank
 from paceline.bench.workload.sections import Workload
-from paceline.bench.workload.split_plans import about_plans
-from paceline.bench.workload.workload import describe
+from paceline.bench.workload.split_plans import plan_summaries
+from paceline.bench.workload.workload import parse_workload
 from paceline.comm import Comm
 from paceline.loader.agreement.objects import gather_objects
 
 
 def workload_of(folder: Path, **sections: dict[str, Any]) -> Workload:
-    """A workload of 20 small files, with what is to be otherwise."""
+    """A workload of 20 small files, with some settings overridden."""
     given: dict[str, dict[str, Any]] = {
         "dataset": {"data_folder": str(folder / "data"), "num_files_train": 20, "record_length_bytes": 600},
         "reader": {"batch_size": 3, "read_threads": 0, "sample_shuffle": "seed", "verify": True},
@@ -31,26 +31,27 @@ def workload_of(folder: Path, **sections: dict[str, Any]) -> Workload:
     }
     for name, values in sections.items():
         given[name] = {**given.get(name, {}), **values}
-    return describe(given, "a test").workload
+    return parse_workload(given, "a test").workload
 
 
 def write_files(workload: Workload) -> None:
     assert generate(workload, store_of(workload))
 
 
-def run_all(comm: Comm, workloads: list[Workload], folder: str) -> list[dict[str, Any]]:
+def run_all(comm: Comm, workloads: list[Workload], folder: str) -> list[RunSummary]:
     """Run workloads one after the other, on any carrier; return their summaries."""
-    told = []
+    summaries = []
     for number, workload in enumerate(workloads):
-        store, place = store_of(workload), Path(folder) / f"{number}"
-        run_rank(workload, comm, store, place)
-        lines = read_log(place / f"{comm.rank}.jsonl")
-        mine = figures_of(lines, exclude_start=1, exclude_end=0)
-        ranks = gather_objects(comm, mine) if comm.world_size > 1 else [mine]
+        store, own = store_of(workload), Path(folder) / f"{number}"
+        run_rank(workload, comm, store, own)
+        lines = read_log(own / f"{comm.rank}.jsonl")
+        figures = figures_of(lines, exclude_start=1, exclude_end=0)
+        ranks = gather_objects(comm, figures) if comm.world_size > 1 else [figures]
         splits = check_manifest(workload, store)
         num_bytes = sum(split["num_bytes"] for split in splits.values())
-        told.append(summary_of(ranks, workload, plans=about_plans(workload, comm.world_size), num_bytes=num_bytes))
-    return told
+        plans = plan_summaries(workload, comm.world_size)
+        summaries.append(summary_of(ranks, workload, plans=plans, num_bytes=num_bytes))
+    return summaries
 
 
 def write_yaml(path: Path, **sections: Any) -> None:

@@ -80,7 +80,7 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
 
 def test_keys_without_effect_are_named_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text(OLD)
-    notes = dict(load_workload(str(tmp_path / "w.yaml")).notes)
+    notes = dict(load_workload(str(tmp_path / "w.yaml")).ignored_keys)
     assert set(notes) == {"framework", "reader.data_loader"}
     assert "Paceline's loader" in notes["framework"]
 
@@ -94,7 +94,7 @@ def test_keys_without_effect_are_named_with_the_reason(tmp_path: Path) -> None:
         ("reader.odirect=true", "reader.odirect is a key of DLIO that is not supported"),
         ("checkpoint.optimization_groups=[1]", "checkpoint.optimization_groups is a key of DLIO that is not supported"),
         ("model.parallelism={tensor: 4}", "model.parallelism is a key of DLIO that is not supported"),
-        ("reader.batch_size", "is no override"),
+        ("reader.batch_size", "is not an override"),
         ("reader.batch_size=many", "reader.batch_size must be a number"),
         ("reader.batch_size=0", "reader.batch_size must be at least 1"),
         ("reader.tail=half", "reader.tail must be one of drop, even, pad, repeat"),
@@ -103,7 +103,7 @@ def test_keys_without_effect_are_named_with_the_reason(tmp_path: Path) -> None:
         ("dataset.record_dims=[3, 0]", "must be a list of whole numbers above 0"),
         ("workflow.train=1", "workflow.train must be true or false"),
         ("metric.au=90", "metric.au must be from 0 to 1"),
-        ("dataset.compression=gzip", "there for raw"),
+        ("dataset.compression=gzip", "does not exist for raw"),
         ("reader.balance=plan", "needs records of different lengths"),
         ("dataset.format=webp", "dataset.format must be one of npz, npy"),
     ],

@@ -57,7 +57,7 @@ def test_plan_prints_json() -> None:
         ("check loaders.py:nothing --ranks 2", "loaders.py has no function 'nothing'"),
         ("check no_such_module:f --ranks 2", "no module 'no_such_module'"),
         ("check gone.py:f --ranks 2", "no file 'gone.py'"),
-        ("check loaders --ranks 2", "names no factory"),
+        ("check loaders --ranks 2", "does not name a factory"),
         ("check loaders.py:planned --ranks 0", "world_size must be"),
         ("check loaders.py:planned --ranks 2 --ids nope", "the batch has no ids at 'nope'"),
         ("dance", "invalid choice: 'dance'"),
@@ -192,5 +192,5 @@ def test_report_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     done = paceline("report", ".", cwd=tmp_path)
     assert done.returncode == 0
-    assert "not everything is there: run.json cannot be read" in done.stdout
+    assert "not everything could be read: run.json cannot be read" in done.stdout
     assert "there is no record of any rank" in (tmp_path / "report.html").read_text()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.helpers.terminal import Terminal
+from tests.helpers.fake_terminal import Terminal
 
 from paceline.launch.mpiexec import find_mpiexec
 
@@ -147,7 +147,7 @@ def _says_all(line: str, folder: Path) -> bool:
         (["run", "--live", "--every", "0", "--", "true"], "--every must be more than 0"),
         (["watch", "--every", "-1"], "--every must be more than 0"),
         (["watch", "no/such/place"], "there is no folder no/such/place"),
-        (["watch", "."], "no run is going on in ., and none has left a diagnosis there"),
+        (["watch", "."], "no run is in progress in ., and none has left a diagnosis there"),
     ],
 )
 def test_wrong_usage_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -172,7 +172,7 @@ def test_watch_attaches_leaves_the_run_alone_and_tells_what_it_found(tmp_path: P
         first.wait_for(r"paceline  3 ranks")
         first.press(b"\x03")
         assert first.finish() == 0
-        assert "paceline: left; the run goes on" in first.everything
+        assert "paceline: stopped watching; the run continues" in first.everything
         assert run.poll() is None
         second = start(*paceline("watch", "kept"))
         second.wait_for(r"rank 1 comes last")
@@ -208,7 +208,7 @@ def test_watch_says_that_a_run_was_killed(tmp_path: Path) -> None:
         run.send_signal(signal.SIGKILL)
         run.wait()
         _, said = watch.communicate(timeout=_DEADLINE)
-        assert "the run has ended without a word: its paceline was killed" in said
+        assert "the run ended without reporting a result: its paceline process was killed" in said
         assert watch.returncode == 0
     finally:
         for process in (run, watch):

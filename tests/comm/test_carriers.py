@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.helpers import ranks
+from tests.helpers import carrier_conformance, misbehaving_ranks
 
 from paceline import connect, run_ranks
 from paceline.comm.alone_comm import AloneComm
@@ -19,26 +19,26 @@ CARRIERS = ["threads", "torch", "mpi"]
 @pytest.mark.parametrize("world_size", [1, 2, 3, 5])
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_carriers_conform(carrier: str, world_size: int) -> None:
-    outcomes = run_ranks(ranks.conform, world_size, carrier=carrier, deadline=100)
+    outcomes = run_ranks(carrier_conformance.conform, world_size, carrier=carrier, deadline=100)
     assert [outcome.traceback for outcome in outcomes if not outcome.ok] == []
     assert [wrong for outcome in outcomes for wrong in outcome.value] == []
 
 
 def test_a_group_of_one_conforms() -> None:
-    assert ranks.conform(AloneComm()) == []
+    assert carrier_conformance.conform(AloneComm()) == []
 
 
 def test_carriers_refuse_in_the_same_words() -> None:
-    expected = ranks.refuse(AloneComm())
+    expected = carrier_conformance.refuse(AloneComm())
     assert "nothing" not in expected
     assert "root must be a rank from 0 to 0, got 1" in expected[0]
     for carrier in CARRIERS:
-        assert run_ranks(ranks.refuse, 1, carrier=carrier)[0].value == expected
+        assert run_ranks(carrier_conformance.refuse, 1, carrier=carrier)[0].value == expected
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_failure_in_the_middle_reaches_all_ranks(carrier: str) -> None:
-    outcomes = run_ranks(ranks.all_reduce_until_told, 3, (2,), carrier=carrier, grace=1)
+    outcomes = run_ranks(misbehaving_ranks.all_reduce_until_told, 3, (2,), carrier=carrier, grace=1)
     assert [outcome.ok for outcome in outcomes] == [False, False, False]
     assert "out of line" in str(outcomes[2].error)
     assert not any(outcome.timed_out for outcome in outcomes)
@@ -47,7 +47,7 @@ def test_a_failure_in_the_middle_reaches_all_ranks(carrier: str) -> None:
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_an_abort_ends_all_ranks(carrier: str) -> None:
     deadline = 5 if carrier == "threads" else 60
-    outcomes = run_ranks(ranks.abort_on, 3, (1,), carrier=carrier, deadline=deadline, grace=1)
+    outcomes = run_ranks(misbehaving_ranks.abort_on, 3, (1,), carrier=carrier, deadline=deadline, grace=1)
     assert not outcomes[0].ok
     assert not outcomes[2].ok
     assert not outcomes[0].timed_out
@@ -76,7 +76,7 @@ def test_connect_finds_nothing_where_there_is_nothing(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("carrier", ["torch", "mpi"])
 def test_connect_finds_the_carrier_of_the_job(carrier: str) -> None:
-    for outcome in run_ranks(ranks.connect_again, 2, carrier=carrier):
+    for outcome in run_ranks(carrier_conformance.connect_again, 2, carrier=carrier):
         assert outcome.value == (carrier, outcome.rank, 2)
 
 
@@ -117,6 +117,6 @@ def test_ranks_are_their_own_job_also_within_another(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
     for carrier in ("torch", "mpi"):
-        outcomes = run_ranks(ranks.say_rank, 2, (10,), carrier=carrier)
+        outcomes = run_ranks(carrier_conformance.say_rank, 2, (10,), carrier=carrier)
         assert [outcome.error for outcome in outcomes] == [None, None]
         assert [outcome.value for outcome in outcomes] == [(0, 2, carrier), (10, 2, carrier)]

@@ -290,8 +290,8 @@ def test_wrong_usage_is_said_in_one_line(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as sleeper:
         cases = {
             (): "name processes by their numbers",
-            ("train.py",): "'train.py' is no process number",
-            ("0",): "'0' is no process number",
+            ("train.py",): "'train.py' is not a process id",
+            ("0",): "'0' is not a process id",
             ("99999999",): "there is no process 99999999",
             (str(sleeper.pid),): f"process {sleeper.pid} ('sleep') is no Python, and has started none",
             ("1", "--seconds", "0"): "--seconds must be more than 0",

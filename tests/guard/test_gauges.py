@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.helpers.rings import write_rings
+from tests.helpers.fake_rings import write_rings
 
 from paceline.guard.observe.gauges import Gauges, JobView
 from paceline.guard.observe.local_rings import LocalRings
@@ -48,7 +48,7 @@ def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: LocalRings) -
     view = look(rings)
     assert [rank.state for rank in view.ranks] == ["waiting", "running", "waiting"]
     assert [rank.call for rank in view.ranks] == ["Barrier", "", "Barrier"]
-    assert view.ranks[0].site.startswith("tests/helpers/rings.py:")
+    assert view.ranks[0].site.startswith("tests/helpers/fake_rings.py:")
     assert (view.last_rank, view.ranks[1].share_last) == (1, 1.0)
     assert view.last_by_ms == pytest.approx(5.0, abs=0.01)
     assert [rank.share_in_calls for rank in view.ranks] == [1.0, 0.0, 1.0]

@@ -16,6 +16,14 @@ from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.mpi.mpi_buffers import dtype_code
 from paceline.guard.run.kept_records import copy_used
 from paceline.guard.run.kept_source import keep_lines
+from paceline.guard.run.run_registry import (
+    OngoingRun,
+    RunOutcome,
+    announce_run,
+    open_outcome,
+    read_outcome,
+    write_outcome,
+)
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import (
     Board,
@@ -28,6 +36,15 @@ from paceline.guard.shared_memory.board import (
 )
 from paceline.guard.shared_memory.layout import ANY, RECEIVED, SENT
 from paceline.guard.shared_memory.operations import BY_NAME, DTYPE_CODES, OPERATIONS, REDUCTION_CODES, UNKNOWN_REDUCTION
+from paceline.guard.verdict.finding import (
+    Cause,
+    Finding,
+    FindingField,
+    FindingKind,
+    FirstDifference,
+    GroupState,
+    RankGroup,
+)
 
 BARRIER, ALLREDUCE = BY_NAME["Barrier"].code, BY_NAME["Allreduce"].code
 
@@ -285,6 +302,38 @@ def test_a_kept_record_is_the_same_and_takes_only_the_space_that_was_used(
     num_bytes = copy_used(source, kept)
     assert kept.read_bytes() == source.read_bytes()
     assert num_bytes < layout.RING_BYTES // 16
+
+
+def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:
+    blocked = RankGroup(
+        ranks=(0, 2), state=GroupState.BLOCKED, call="Barrier", communicator="WORLD", sequence=4, site="a.py:3"
+    )
+    returned = RankGroup(
+        ranks=(1,), state=GroupState.RUNNING, call="Bcast", site="a.py:9", detail="root 0", has_returned=True
+    )
+    finding = Finding(
+        kind=FindingKind.MISMATCH, field=FindingField.OPERATION, ranks=(1,), summary="rank 1 calls Bcast",
+        cause=Cause.CALL_ORDER, advice="call alike", groups=(blocked, returned), latency_ms=1.5,
+        first_difference=FirstDifference(
+            sequence=3, communicator="WORLD",
+            groups=tuple(
+                RankGroup(ranks=(rank,), state=GroupState.BLOCKED, call="Bcast", site=f"a.py:{rank}")
+                for rank in range(2)
+            ),
+        ),
+    )  # fmt: skip
+    announce_run(tmp_path, ["mpiexec", "train"], None)
+    ongoing = OngoingRun(folder=tmp_path, pid=1, command=(), cwd=tmp_path, out=None, began=0.0)
+    with open_outcome(ongoing) as file:
+        assert read_outcome(file) is None  # it has not ended
+        for outcome in (
+            RunOutcome(exit_code=None, finding=None, records=None),
+            RunOutcome(exit_code=90, finding=finding, records=tmp_path / "kept"),
+        ):
+            write_outcome(tmp_path, outcome)
+            assert read_outcome(file) == outcome
+        (tmp_path / "outcome.json").write_text('{"version": 1, "outc')  # killed while it wrote
+        assert read_outcome(file) is None
 
 
 def test_lines_around_sites_are_kept_and_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:

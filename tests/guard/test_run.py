@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from paceline.guard.run.watch_options import WatchOptions, run_command
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 
@@ -75,7 +76,7 @@ def mpiexec(world_size: int) -> list[str]:
         (["--out", "/proc/nowhere", "--", "true"], "/proc/nowhere cannot be written"),
         (["-n", "2", "."], "'.' is a folder, not a script"),
         (["-n", "2", "--", "mpiexec", "-n", "2", "true"], "-n starts the ranks by itself"),
-        (["script.txt"], "'script.txt' is no program: start ranks of it with -n"),
+        (["script.txt"], "'script.txt' is not an executable: run it with -n"),
     ],
 )
 def test_wrong_usage_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -173,6 +174,21 @@ def test_a_limit_makes_waiting_fatal(tmp_path: Path) -> None:
     assert (finding["kind"], finding["cause"], finding["ranks"]) == ("deadlock", "timeout", [1])
     assert "longer than the limit of 1 s" in finding["summary"]
     assert "train.py:5" in finding["summary"]
+
+
+def test_a_run_in_a_process_of_its_own_has_the_same_options(tmp_path: Path) -> None:
+    """What `run_command` spells is what `paceline run` reads: records, JSON and the limit are as the value says."""
+    script = write(tmp_path, "train.py", ONE_IS_LATE.replace("2.5", "300"))
+    options = WatchOptions(
+        out=tmp_path / "kept", json_file=tmp_path / "o.json", notice_seconds=0.3, timeout_seconds=1.5
+    )  # fmt: skip
+    command = run_command([*mpiexec(2), sys.executable, str(script)], options)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=_DEADLINE, check=False)
+    assert done.returncode == 90
+    assert "rank 0 has waited" in done.stderr
+    finding = json.loads((tmp_path / "o.json").read_text())["finding"]
+    assert "longer than the limit of 1.5 s" in finding["summary"]
+    assert len(list((tmp_path / "kept").glob("*/diagnosis.json"))) == 1
 
 
 def _start_waiting_job(folder: Path) -> subprocess.Popen[str]:
@@ -349,6 +365,10 @@ def test_the_guard_can_be_switched_on_inside_a_script(tmp_path: Path) -> None:
         time.sleep(0.05)
     assert "paceline: rank 1 ended" in done.stderr
     assert "train.py:8" in done.stderr
+    (records,) = tmp_path.glob("paceline-out/*")
+    diagnosis = json.loads((records / "diagnosis.json").read_text())
+    assert (diagnosis["outcome"], diagnosis["exit_code"], diagnosis["finding"]["ranks"]) == ("finding", 90, [1])
+    assert json.loads((records / "run.json").read_text())["command"] == ["a job that switched the guard on"]
 
 
 def test_a_script_that_switches_the_guard_on_runs_as_before(tmp_path: Path) -> None:

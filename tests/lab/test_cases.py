@@ -12,7 +12,8 @@ from docs.write_breaks import document
 from paceline.errors import InputError
 from paceline.lab import Case, all_cases, find_case
 from paceline.lab.case import CASES
-from paceline.lab.check_cases import case_of, copy_to_solve, differences
+from paceline.lab.check_cases import case_of, copy_to_solve
+from paceline.lab.verdicts import find_differences
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "benchmarks" / "results" / "lab.json"
@@ -72,7 +73,7 @@ def test_what_was_measured_is_what_the_case_states(case: Case) -> None:
         if case.expected.kind is None:
             assert finding is None
         else:
-            assert list(differences(case, finding)) == [], library
+            assert list(find_differences(case, finding)) == [], library
 
 
 def test_the_document_is_made_of_the_cases_and_the_record() -> None:
@@ -84,10 +85,12 @@ def test_the_document_is_made_of_the_cases_and_the_record() -> None:
 def test_a_case_is_found_by_its_name_or_the_beginning_of_it() -> None:
     assert find_case("last-rank-short").id == "last-rank-short"
     assert find_case("last").id == "last-rank-short"
-    with pytest.raises(InputError, match="did you mean wrong-source or wrong-tag"):
+    with pytest.raises(
+        InputError, match="'wrong': did you mean wrong-source or wrong-tag\\? `paceline lab list` shows all"
+    ):
         find_case("wrong")
-    with pytest.raises(InputError, match="there is no case 'nothing at all'"):
-        find_case("nothing at all")
+    with pytest.raises(InputError, match="there is no case 'zzz'; `paceline lab list` shows all"):
+        find_case("zzz")
 
 
 def test_a_copy_to_solve_remembers_its_case(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.batches import make_batch, real_rows
+from tests.helpers.sample_batches import make_batch, real_rows
 from tests.helpers.subgroups import run_sizes
 
 from paceline import Batch, Jagged, run_ranks

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.histories import Histories, seen, values
+from tests.helpers.outcomes import values
+from tests.helpers.sample_datasets import Histories, seen
 
 from paceline import Loader, run_ranks
 from paceline.comm import Comm

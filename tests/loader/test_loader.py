@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.helpers.histories import AtOnce, Histories, seen, values, words_of
+from tests.helpers.outcomes import values
+from tests.helpers.sample_datasets import AtOnce, Histories, seen, words_of
 
 from paceline import Batch, LengthPlan, Loader, Plan, PlanSampler, run_ranks
 from paceline.comm import Comm

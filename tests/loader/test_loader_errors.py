@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.helpers.histories import Histories, seen, values, words_of
+from tests.helpers.outcomes import values
+from tests.helpers.sample_datasets import Histories, seen, words_of
 from torch.utils.data import get_worker_info
 
 from paceline import Loader, run_ranks

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.helpers.batches import make_batch
+from tests.helpers.sample_batches import make_batch
 
 from paceline import Batch, Jagged, run_ranks
 from paceline.comm import Comm

@@ -1,4 +1,5 @@
-"""The input-pipeline benchmark: does the storage keep so many accelerators busy?
+"""The input-pipeline benchmark: does storage keep N accelerators busy?
 
-Workloads are written as DLIO's. Ranks are real, the accelerators are emulated, and every run is watched by the guard.
+Workloads have DLIO's keys. Ranks are real, accelerators are emulated, and the guard watches every run. `bench_job` runs
+a workload on ranks of this machine; `training.rank_entry` is what each of them does.
 """

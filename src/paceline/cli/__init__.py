@@ -1,4 +1,11 @@
-"""The command line: verbs and exit codes. Each verb has a file; it imports what it needs when it runs."""
+"""The command line. Every `*_verb.py` is one verb, with its arguments and its exit codes.
+
+A verb imports what it needs when it runs, so that `paceline --help` is instant.
+
+The other modules serve verbs: `main` reads the command line, `verb_io` has what verbs share in reading arguments and
+writing lines, `factory` finds a user's function, `shown_run` runs a job under the guard and shows it, and `live_output`
+is the live view. `judge_process` is a program of its own, which `paceline.guard.enable()` starts.
+"""
 
 from paceline.cli.main import main
 

@@ -17,27 +17,27 @@ def add_to(verbs: Any) -> None:
     """Add the verb to the parser."""
     parser = verbs.add_parser(
         "check",
-        help="run the batches of every rank in one process and compare them",
-        description="Calls FACTORY(rank, world_size) for every rank and proves equal steps, fields, "
-        "shapes and dtypes, and counts what is lost or repeated. "
-        "Exit code 90 if ranks differ.",
+        help="run the batches of every rank in one process, and compare them",
+        description="Calls FACTORY(rank, world_size) for every rank and checks that all ranks make the same number of "
+        "steps with the same fields, shapes and dtypes; counts lost and repeated samples. The exit code is 90 if ranks "
+        "differ.",
     )
-    parser.add_argument("factory", metavar="MODULE:FACTORY", help="module or file.py, and the function in it")
+    parser.add_argument("factory", metavar="MODULE:FACTORY", help="a module or file.py, and a function in it")
     parser.add_argument("--ranks", type=int, required=True, metavar="W", help="number of ranks")
-    parser.add_argument("--ids", metavar="FIELD", help="where batches carry sample ids: meta.id")
-    parser.add_argument("--samples", type=int, metavar="N", help="samples of the dataset")
+    parser.add_argument("--ids", metavar="FIELD", help="the field that holds sample ids, e.g. meta.id")
+    parser.add_argument("--samples", type=int, metavar="N", help="number of samples in the dataset")
     parser.add_argument("--max-steps", type=int, metavar="S", help="stop each rank after S steps")
     parser.add_argument(
         "--ragged",
         action="append",
         default=[],
         metavar="FIELD",
-        help="a field whose shape may differ between ranks; may be given again",
+        help="a field whose shape may differ between ranks; may be repeated",
     )
     parser.add_argument(
         "--exactly-once",
         action="store_true",
-        help="a lost or repeated sample breaks the contract too",
+        help="also fail on a lost or repeated sample",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -89,14 +89,14 @@ def _progress(world_size: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def _polite_lines() -> Callable[[int, int], None]:
-    begin, wait = time.monotonic(), 10.0
+    start, wait = time.monotonic(), 10.0
 
     def on_step(rank: int, step: int) -> None:
         nonlocal wait
-        if time.monotonic() - begin > wait:
+        if time.monotonic() - start > wait:
             wait *= 2
             print(
-                f"paceline check: rank {rank} is at step {step}; for batches without an end give --max-steps",
+                f"paceline check: rank {rank} is at step {step}; if its batches never end, give --max-steps",
                 file=sys.stderr,
             )
 

@@ -1,4 +1,4 @@
-"""`paceline doctor`: looks from outside at a job that hangs now and was not started under the guard."""
+"""`paceline doctor`: examines from outside a hanging job that was not started under the guard."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paceline.cli.verb_io import ExamplesFormatter, check_positive, check_writable
 from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  paceline doctor 4711                    the launcher (torchrun, mpiexec, a script), or one rank, or several
-  paceline doctor --user                  all ranks of yours on this machine
+  paceline doctor 4711                    a launcher (torchrun, mpiexec, a script), or one rank, or several
+  paceline doctor --user                  all your ranks on this machine
   paceline doctor 4711 --flight-recorder /tmp/dumps
 """
 
@@ -27,25 +28,33 @@ def add_to(verbs: Any) -> None:
     """Add the verb to the parser."""
     parser = verbs.add_parser(
         "doctor",
-        help="look at a job that hangs now and was not started under the guard",
-        description="Takes the stacks of all ranks twice with py-spy, says where each stands and in which collective, "
-        "and what follows from that and what does not. Ranks stand still for some tens of milliseconds each time. "
-        "Exit code 90 if ranks stand in different collectives or one has gone, 0 if nothing is provably out of line.",
+        help="examine a hanging job that was not started under the guard",
+        description="Takes the stacks of all ranks twice with py-spy and reports where each rank is, in which "
+        "collective, and what that does and does not prove. Each look pauses the ranks for some tens of milliseconds. "
+        "The exit code is 90 if ranks are in different collectives or one has exited, 0 if nothing is provably out of "
+        "line.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=ExamplesFormatter,
     )
-    parser.add_argument("pids", nargs="*", metavar="PID", help="processes of ranks, or launchers")
+    parser.add_argument("pids", nargs="*", metavar="PID", help="process id of a rank or a launcher")
     parser.add_argument("--user", action="store_true", help="all ranks of this user on this machine")
-    parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="between the two looks (default: 2)")
-    parser.add_argument("--flight-recorder", metavar="DIR", help="dumps of torch's Flight Recorder, a file per rank")
-    parser.add_argument("--json", metavar="FILE", dest="json_file", help="write what was seen as JSON, with all stacks")
-    parser.add_argument("-o", "--output", metavar="PAGE", type=Path, help="also make a page of it, for one job")
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, metavar="S", help="seconds between the two looks (default: 2)"
+    )
+    parser.add_argument(
+        "--flight-recorder", metavar="DIR", help="read the dumps of torch's Flight Recorder, one file per rank"
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", dest="json_file", help="write the result to FILE as JSON, with all stacks"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="PAGE", type=Path, help="also write an HTML page, if there is one job"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look; print what was seen; return the exit code."""
-    from paceline.cli.writable import check_writable
+    """Look at the job; print the result; return the exit code."""
     from paceline.doctor.conclude import conclude
     from paceline.doctor.flight import read_flight_records
     from paceline.doctor.look import look_at_jobs
@@ -55,9 +64,8 @@ def run(options: argparse.Namespace) -> int:
 
     pids = [_pid(text) for text in options.pids]
     if not pids and not options.user and options.flight_recorder is None:
-        raise InputError("name processes by their numbers, or --user, or --flight-recorder DIR")
-    if not options.seconds > 0:
-        raise InputError(f"--seconds must be more than 0, not {options.seconds}")
+        raise InputError("give process ids, or --user, or --flight-recorder DIR")
+    check_positive("--seconds", options.seconds)
     check_writable(options.json_file, options.output)
     record = read_flight_records(Path(options.flight_recorder)) if options.flight_recorder is not None else None
     jobs = []
@@ -88,7 +96,7 @@ def _write_page(diagnoses: Sequence[Diagnosis], path: Path) -> None:
     from paceline.report.page.render import render_page
 
     if len(diagnoses) != 1:
-        raise InputError(f"a page is of one job, and {len(diagnoses)} were seen: name one by its launcher")
+        raise InputError(f"a page shows one job, but {len(diagnoses)} were found: give the process id of one launcher")
     path.write_text(render_page(page_of_diagnosis(diagnoses[0])), encoding="utf-8")
     print(f"written: {path} (open it in a browser)")
 
@@ -97,5 +105,5 @@ def _pid(text: str) -> int:
     from paceline.errors import InputError
 
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise InputError(f"{text!r} is no process number")
+        raise InputError(f"{text!r} is not a process id")
     return int(text)

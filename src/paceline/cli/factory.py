@@ -18,7 +18,7 @@ def load_factory(name: str) -> Callable[[int, int], Any]:
     """Return the function that `name` stands for; the current folder is searched first, as `python -m` does."""
     module_name, colon, function_name = name.rpartition(":")
     if not (colon and module_name and function_name):
-        raise InputError(f"{name!r} names no factory: write MODULE:FACTORY or FILE.py:FACTORY")
+        raise InputError(f"{name!r} does not name a factory: write MODULE:FACTORY or FILE.py:FACTORY")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,29 +1,24 @@
-"""`python -m paceline.cli.judge_process FOLDER PID`: the judge of a job that called `paceline.guard.enable()`.
+"""`python -m paceline.cli.judge_process FOLDER PID`: judges a job that called `paceline.guard.enable()`.
 
-It is started by the first rank and goes when the ranks have gone.
+The first rank starts it, and it exits after the ranks. It reads options and prints; judging and keeping records is
+`paceline.guard.run.embedded_judge`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paceline.guard.observe.watched_job import WatchedJob
-from paceline.guard.run.embedded_judge import watch_ranks
-from paceline.guard.run.kept_records import keep_records
-from paceline.guard.run.run_registry import describe_run, write_outcome
-from paceline.guard.run.watched_run import Options
-from paceline.guard.verdict.finding import Finding
-from paceline.guard.verdict.finding_json import diagnosis_to_json
-from paceline.process.exit_codes import FINDING_CODE
+from paceline.cli.verb_io import say
+from paceline.guard.run.embedded_judge import judge_ranks
+from paceline.guard.run.watch_options import WatchOptions
 from paceline.report.text.finding_text import finding_as_text, notice_as_text
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Judge until the ranks have gone; print what was found."""
+    """Judge until the ranks have exited; print what was found."""
     parser = argparse.ArgumentParser(prog="paceline.cli.judge_process")
     parser.add_argument("folder", type=Path)
     parser.add_argument("starter", type=int)
@@ -31,35 +26,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--notice", type=float)
     parser.add_argument("--timeout", type=float)
     options = parser.parse_args(arguments)
-    out = Path(options.out) if options.out else None
-    # Which code the job ends with is its launcher's affair, and not known here.
-    describe_run(options.folder, ["a job that switched the guard on"], out)
-    write_outcome(options.folder, {"exit_code": None, "text": None, "records": None})
-
-    def keep(folder: Path, worlds: list[WatchedJob], finding: Finding | None) -> Path | None:
-        records = keep_records(out, folder, worlds, finding, sys.argv)
-        text = finding_as_text(finding) if finding is not None else None
-        told = {"exit_code": None, "text": text, "records": str(records.absolute()) if records is not None else None}
-        write_outcome(folder, told)
-        return records
-
-    found = watch_ranks(
-        options.folder,
-        options.starter,
-        Options(
-            notice_seconds=options.notice,
-            timeout_seconds=options.timeout or None,
-            keep=keep,
-            on_notice=lambda notice: print(notice_as_text(notice), file=sys.stderr, flush=True),
-        ),
+    watching = WatchOptions(
+        out=Path(options.out) if options.out else None,
+        notice_seconds=options.notice,
+        timeout_seconds=options.timeout or None,
+        on_notice=lambda notice: say(notice_as_text(notice)),
     )
-    if found is not None:
-        finding, records = found
-        if records is not None:  # for a report
-            (records / "diagnosis.json").write_text(
-                json.dumps(diagnosis_to_json(FINDING_CODE, finding), indent=2) + "\n"
-            )
-        print(finding_as_text(*found, colours=sys.stderr.isatty()), file=sys.stderr, flush=True)
+    outcome = judge_ranks(options.folder, options.starter, watching)
+    if outcome.finding is not None:
+        say(finding_as_text(outcome.finding, outcome.records, colours=sys.stderr.isatty()))
     return 0
 
 

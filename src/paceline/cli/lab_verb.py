@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.parts import add_part
+from paceline.cli.verb_io import add_subcommand
 from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
@@ -22,24 +22,29 @@ def add_to(verbs: Any) -> None:
         "lab",
         help="classic ways to break a distributed job: see them fail, diagnosed, and repaired",
         description="The catalogue of breaks: small jobs that fail as real ones do, with real ranks. "
-        "Exit code 90 if the guard has a finding, or a check does not hold.",
+        "The exit code is 90 if the guard has a finding or a check fails.",
     )
-    parts = parser.add_subparsers(title="parts", dest="part", required=True, metavar="PART")
-    add_part(parts, "list", _list, "name all cases, by concept")
-    add_part(parts, "show", _show, "give symptom and code").add_argument("id", metavar="ID")
-    hint = add_part(parts, "hint", _hint, "give a hint: 1 is vague, 3 is telling")
-    hint.add_argument("id", metavar="ID")
-    hint.add_argument("number", metavar="N", type=int, nargs="?", choices=(1, 2, 3), default=1)
-    running = add_part(parts, "run", _run, "run a case under the guard")
-    running.add_argument("id", metavar="ID")
-    how = running.add_mutually_exclusive_group()
-    how.add_argument("--bare", action="store_true", help="without the guard, until it ends or hangs")
-    how.add_argument("--fixed", action="store_true", help="the repaired program, and the repair")
-    add_part(parts, "solve", _solve, "copy the broken program here, to repair it").add_argument("id", metavar="ID")
-    check = add_part(parts, "check", _check, "check a repair, or that cases do what they state")
+    subcommands = parser.add_subparsers(title="subcommands", dest="subcommand", required=True, metavar="SUBCOMMAND")
+    add_subcommand(subcommands, "list", _list, "list all cases, by concept")
+    _add_case(add_subcommand(subcommands, "show", _show, "show the symptom and the code of a case"))
+    hint = _add_case(add_subcommand(subcommands, "hint", _hint, "give a hint: 1 is vague, 3 is almost the answer"))
+    hint.add_argument(
+        "number", metavar="N", type=int, nargs="?", choices=(1, 2, 3), default=1, help="1 (default), 2, 3"
+    )
+    run = _add_case(add_subcommand(subcommands, "run", _run, "run a case under the guard"))
+    how = run.add_mutually_exclusive_group()
+    how.add_argument("--bare", action="store_true", help="run it without the guard, until it ends or hangs")
+    how.add_argument("--fixed", action="store_true", help="run the repaired version, and show the repair")
+    _add_case(add_subcommand(subcommands, "solve", _solve, "copy the broken program here, to repair it"))
+    check = add_subcommand(subcommands, "check", _check, "check a repair, or that cases behave as stated")
     check.add_argument("what", metavar="FILE|ID", nargs="*", help="a repair made with `solve`, or cases (default: all)")
     check.add_argument("--carrier", choices=("mpi", "torch"), help="only cases of this carrier")
-    check.add_argument("--jobs", type=int, default=2, metavar="J", help="how many cases at a time (default: 2)")
+    check.add_argument("--jobs", type=int, default=2, metavar="J", help="number of cases at a time (default: 2)")
+
+
+def _add_case(parser: Any) -> Any:
+    parser.add_argument("id", metavar="ID", help="a case from `paceline lab list`")
+    return parser
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -68,7 +73,7 @@ def _hint(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from paceline.lab.case import find_case
-    from paceline.lab.check_cases import guarded, what_is_seen
+    from paceline.lab.check_cases import run_seen_test, run_under_guard
     from paceline.lab.run_case import library_of, run_bare
     from paceline.report.text.lab_text import bare_as_text, fix_as_text, guarded_as_text
 
@@ -76,12 +81,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.bare:
         print(bare_as_text(case, library_of(case), run_bare(case, case.program("broken"))))
         return 0
-    ended = guarded(case, case.program("fixed" if options.fixed else "broken"))
+    ended = run_under_guard(case, case.program("fixed" if options.fixed else "broken"))
     print(guarded_as_text(case, ended))
     if options.fixed:
         print(f"\n{fix_as_text(case)}")
     elif case.has("seen"):
-        print("\n".join(["how it is seen:", *(f"  {line}" for line in what_is_seen(case, "broken"))]))
+        print("\n".join(["how to see it:", *(f"  {line}" for line in run_seen_test(case, "broken"))]))
     return ended.exit_code if ended.exit_code is not None else FINDING_CODE
 
 
@@ -115,7 +120,7 @@ def _check_repairs(files: Sequence[Path]) -> bool:
     holds = True
     for path in files:
         verdict = check_repair(case_of(path), path)
-        print(f"{path}: {'the repair holds' if verdict.holds else 'NOT repaired'}: {verdict.said}", flush=True)
+        print(f"{path}: {'the repair holds' if verdict.holds else 'NOT repaired'}: {verdict.text}", flush=True)
         holds = holds and verdict.holds
     return holds
 

@@ -1,4 +1,4 @@
-"""Shows a run while it goes: lines at the bottom of a terminal, or a line now and then where there is none."""
+"""Shows a run in progress: lines at the bottom of a terminal, or a line now and then where there is none."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from paceline.report.live.live_view import live_lines, live_text
 from paceline.report.live.screen import Screen, is_usable
 
 _SECONDS = 0.5  # between two pictures
-_SECONDS_PER_RANK = 0.004  # the same for each rank, so that many cost no more
+_SECONDS_PER_RANK = 0.004  # added for each rank, so that many ranks take no larger share of our time
 
 
-class Live:
-    """The view of one run. A fault of it never reaches the run: it is told at the end."""
+class LiveOutput:
+    """The live view of one run. A fault in it never reaches the run: `problem` says it at the end."""
 
     def __init__(self, every: float, began: float | None = None) -> None:
         self._every = every
@@ -47,7 +47,7 @@ class Live:
                 self._paint(self._screen, rings)
             elif self._screen is None and now >= min(self._next, self._next_line):
                 self._next = now + max(_SECONDS, _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds))
-                views = self._gauges.views(worlds)  # also where none is printed: rates need more than one
+                views = self._gauges.views(worlds)  # even if none is printed: a rate needs several
                 if now >= self._next_line:
                     self._next_line = now + self._every
                     print(live_text(views), file=sys.stderr, flush=True)
@@ -67,7 +67,7 @@ class Live:
             try:
                 screen.hide()
             except OSError as error:
-                self.problem = f"the terminal has gone: {error.strerror}"
+                self.problem = f"the terminal is no longer there: {error.strerror}"
 
     def _paint(self, screen: Screen, rings: LocalRings) -> None:
         rows = screen.room
@@ -84,7 +84,7 @@ class Live:
         screen.show([*lines, *[""] * (self._height - len(lines))])
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-Z: give the terminal back before we stop; the next picture comes when we go on."""
+        """Ctrl-Z: give the terminal back before we stop; the next picture is drawn when we continue."""
         if self._screen is not None:
             self._screen.hide()
             self._height = 0

@@ -1,7 +1,7 @@
 """Reads the command line and hands over to the verb.
 
-Exit codes: 0 success, 2 wrong usage, 90 a finding ended the job or a check found a broken contract;
-`run` otherwise gives the job's own code.
+Exit codes: 0 success, 2 wrong usage, 90 a finding ended the job or a check found a broken contract. Otherwise `run`
+gives the job's own code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     overrides = getattr(options, "overrides", None)
     if more and (overrides is None or any(word.startswith("-") for word in more)):
         parser.error(f"unrecognized arguments: {' '.join(more)}")
-    if overrides is not None:  # argparse takes them only in front of options
+    if overrides is not None:  # argparse itself takes them only in front of options
         options.overrides = [*overrides, *more]
     try:
         code: int = options.run(options)
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"paceline {options.verb}: {error}", file=sys.stderr)
         return WRONG_USAGE
     except BrokenPipeError:
-        # the reader of our output has left, as `head` does; there is nobody to tell
+        # the reader of our output has exited, as `head` does: there is nobody to tell
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:

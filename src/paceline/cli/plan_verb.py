@@ -13,14 +13,14 @@ def add_to(verbs: Any) -> None:
     """Add the verb to the parser."""
     parser = verbs.add_parser(
         "plan",
-        help="what each policy does with the remainder, per rank",
+        help="show what each policy does with the remainder, per rank",
         description="Shows what each policy does with the samples that do not fill a step, "
-        "and what ceil(N/W) with a clamped last rank would do.",
+        "and what the common ceil(N/W) split with a shorter last rank would do.",
     )
     parser.add_argument("--samples", type=int, required=True, metavar="N", help="number of samples")
     parser.add_argument("--ranks", type=int, required=True, metavar="W", help="number of ranks")
-    parser.add_argument("--batch", type=int, required=True, metavar="B", help="rows of one batch")
-    parser.add_argument("--tail", choices=_TAILS, help="only this policy")
+    parser.add_argument("--batch", type=int, required=True, metavar="B", help="rows per batch on each rank")
+    parser.add_argument("--tail", choices=_TAILS, help="show only this policy")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 

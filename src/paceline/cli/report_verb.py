@@ -1,4 +1,4 @@
-"""`paceline report`: one page, and a trace, of what a run has left on disk."""
+"""`paceline report`: makes a page, and a trace, from the records of a run."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from paceline.cli.verb_io import check_writable
+
 
 def add_to(verbs: Any) -> None:
     """Add the verb to the parser."""
     parser = verbs.add_parser(
         "report",
         help="make a page of a run: who fell out of line, a timeline, who waits for whom, how even the work is",
-        description="Makes one HTML page, which needs nothing else, of the folder that `paceline run` has left. "
-        "DIR is that folder, or the one that holds several: then the latest is taken.",
+        description="Makes one self-contained HTML page from the records that `paceline run` kept. "
+        "DIR is the folder of a run, or one that holds several: then the latest is used.",
     )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="what paceline run named, or --out")
-    parser.add_argument("-o", "--output", metavar="PAGE", type=Path, help="the page (default: report.html in DIR)")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder that paceline run printed, or its --out")
     parser.add_argument(
-        "--trace", metavar="FILE", type=Path, help="also write a trace for Perfetto; with .gz at the end, compressed"
+        "-o", "--output", metavar="PAGE", type=Path, help="where the page goes (default: report.html in DIR)"
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", type=Path, help="also write a trace for Perfetto, compressed if FILE ends in .gz"
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write what was asked for, and say where it is."""
-    from paceline.cli.writable import check_writable
     from paceline.report.evidence.run_files import find_run, read_run
     from paceline.report.page.render import render_page
     from paceline.report.page.run_page import page_of_run
@@ -36,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     files = read_run(folder)
     output.write_text(render_page(page_of_run(files)), encoding="utf-8")
     for problem in files.missing:
-        print(f"not everything is there: {problem}")
+        print(f"not everything could be read: {problem}")
     if options.trace is not None:
         from paceline.report.trace import write_trace
 

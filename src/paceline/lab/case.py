@@ -118,8 +118,8 @@ def find_case(name: str) -> Case:
     if len(fitting) != 1:
         near = difflib.get_close_matches(name, [case.id for case in all_cases()], n=3, cutoff=0.4)
         near = [case.id for case in fitting] or near
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise InputError(f"there is no case {name!r}{meant} `paceline lab list` names all")
+        meant = f": did you mean {' or '.join(near)}?" if near else ";"
+        raise InputError(f"there is no case {name!r}{meant} `paceline lab list` shows all")
     return fitting[0]
 
 

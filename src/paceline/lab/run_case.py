@@ -12,13 +12,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from paceline.guard.observe.kernel_view import end_all
+from paceline.guard.run.watch_options import WatchOptions, run_command
 from paceline.lab.case import CASES, Case
 from paceline.lab.hang_detector import HangDetector, RankFiles, read_text
+from paceline.lab.observed_run import ObservedRank, ObservedRun
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.exit_codes import shell_code
@@ -33,63 +34,6 @@ _LOOK_SECONDS = 0.05
 _RANK, _RANKS = (Path(__file__).parent / name for name in ("run_script.py", "fork_ranks.py"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankSeen:
-    """What was seen of one rank.
-
-    Attributes:
-        out: What it wrote to standard output.
-        err: What it wrote to standard error.
-        lives: Whether it still ran when the job was ended or had ended.
-        site: The line of the script at which it was last seen.
-    """
-
-    out: str
-    err: str
-    lives: bool
-    site: str | None
-
-    @property
-    def last_line(self) -> str:
-        """The last line of standard output: the rank's result, if it came so far."""
-        lines = self.out.strip().splitlines()
-        return lines[-1] if lines else ""
-
-    @property
-    def last_error(self) -> str:
-        """The last line of standard error, without the frames that compiled code may add to it."""
-        lines = [line for line in self.err.strip().splitlines() if line and not line.startswith("frame #")]
-        return lines[-1] if lines else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a job ended.
-
-    Attributes:
-        exit_code: The launcher's; None where the job hung and was ended by us.
-        seconds: How long it ran, from the start of the launcher.
-        start_seconds: How much of that it took until every rank had imported torch or started MPI.
-        quiet_seconds: For how long it had made no progress.
-        ranks: What was seen of each rank.
-        said: What the launcher, or the guard, wrote.
-        outcome: What the guard found, as `paceline run --json` gives it.
-    """
-
-    exit_code: int | None
-    seconds: float
-    start_seconds: float
-    quiet_seconds: float
-    ranks: tuple[RankSeen, ...]
-    said: str
-    outcome: dict[str, Any] | None = None
-
-    @property
-    def results(self) -> tuple[str, ...]:
-        """The result of each rank."""
-        return tuple(rank.last_line for rank in self.ranks)
-
-
 def library_of(case: Case) -> str:
     """Return what the case's ranks talk over on this machine: mpich, openmpi or gloo."""
     if case.carrier == "torch":
@@ -99,7 +43,7 @@ def library_of(case: Case) -> str:
 
 def run_bare(
     case: Case, program: Path, *, arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None
-) -> Ended:
+) -> ObservedRun:
     """Run a program of a case without the guard, until it ends or hangs."""
     with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -109,14 +53,13 @@ def run_bare(
         return _run(case, command, folder, program, variables or {}, QUIET_SECONDS, niceness)
 
 
-def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> Ended:
+def run_guarded(case: Case, program: Path, *, notice: float = 10.0) -> ObservedRun:
     """Run a program of a case under the guard."""
     with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         program = _as_of_user(program, folder)
-        guard = [sys.executable, "-m", "paceline", "run", "--json", f"{folder}/outcome", "--out", f"{folder}/records"]
-        guard += ["--notice", str(notice), "--"]
-        command = [*guard, *_ranks(case, folder, program)]
+        options = WatchOptions(json_file=folder / "outcome", out=folder / "records", notice_seconds=notice)
+        command = run_command(_ranks(case, folder, program), options)
         return _run(case, command, folder, program, {}, GUARDED_QUIET_SECONDS)
 
 
@@ -148,7 +91,7 @@ def _run(
     variables: Mapping[str, str],
     quiet: float,
     niceness: int = 0,
-) -> Ended:
+) -> ObservedRun:
     work = folder / "work"
     work.mkdir()
     # Open MPI keeps its session under TMPDIR: one for each launcher, so that two may run at a time
@@ -161,9 +104,9 @@ def _run(
     }
     mpi_files = mpi_files_now()
     begun = time.monotonic()
-    with (folder / "said").open("wb") as said:
+    with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
-            list(command), cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            list(command), cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
         try:
             if niceness:
@@ -181,13 +124,13 @@ def _run(
             remove_mpi_leftovers(mpi_files)
     beside = f"{program.resolve().parent}/"  # sites are shown without it
     outcome = read_text(folder / "outcome").replace(beside, "")
-    return Ended(
+    return ObservedRun(
         exit_code=None if code is None else shell_code(code),
         seconds=seconds,
         start_seconds=_start_seconds(folder, begun),
         quiet_seconds=waited,
         ranks=ranks,
-        said=read_text(folder / "said").replace(beside, ""),
+        output=read_text(folder / "output").replace(beside, ""),
         outcome=json.loads(outcome) if outcome else None,
     )
 
@@ -218,9 +161,9 @@ def _wait(process: subprocess.Popen[bytes], detector: HangDetector, quiet: float
     return detector.quiet_seconds()
 
 
-def _see(rank: RankFiles, program: Path) -> RankSeen:
+def _see(rank: RankFiles, program: Path) -> ObservedRank:
     lines = [frame.line for frame in rank.last_stack() if frame.file.endswith(program.name)]
-    return RankSeen(
+    return ObservedRank(
         out=rank.text("out"),
         err=rank.text("err"),
         lives=rank.lives,

@@ -49,7 +49,7 @@ def run_processes(
     mpi_files = mpi_files_now()
     with _job_folder(function, args) as folder:
         write_whole(folder.mpi_files, "\n".join(sorted(map(str, mpi_files))).encode())
-        job = _Job(folder=folder, world_size=world_size)
+        job = _StartedJob(folder=folder, world_size=world_size)
         try:
             _start(job, carrier)
             reasons = job.watch(deadline, grace)
@@ -78,7 +78,7 @@ def _job_folder(function: Callable[..., Any], args: Sequence[Any]) -> Iterator[J
         shutil.rmtree(folder.path, ignore_errors=True)
 
 
-def _start(job: _Job, carrier: str) -> None:
+def _start(job: _StartedJob, carrier: str) -> None:
     """Start all ranks by one process of our own, which leads their group and is the job's from the first moment."""
     module = [sys.executable, "-m", "paceline.launch", str(job.folder.path), carrier, str(os.getpid())]
     # Ranks of one machine talk over the loopback; what launchers leave in a temporary folder goes with ours.
@@ -102,7 +102,7 @@ class _Reason:
 
 
 @dataclass(slots=True)
-class _Job:
+class _StartedJob:
     """Ranks that have been started."""
 
     folder: JobFolder

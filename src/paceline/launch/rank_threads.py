@@ -15,7 +15,7 @@ from paceline.comm.thread_comm import ThreadsComm, make_threads
 from paceline.launch.outcome import Outcome, RankError
 
 
-class _Ended(BaseException):
+class _EndThread(BaseException):
     """Raised in a thread that is still running at the deadline."""
 
 
@@ -35,7 +35,9 @@ class Running:
         """Raise in the thread, the only way to end one; inside a call into C it takes effect when that returns."""
         with self._lock:
             if rank in self._ranks:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Ended))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_EndThread)
+                )
 
 
 def run_threads(function: Callable[..., Any], world_size: int, args: Sequence[Any], deadline: float) -> list[Outcome]:
@@ -73,7 +75,7 @@ def _run(
     outcomes: dict[int, Outcome],
     running: Running,
 ) -> None:
-    with suppress(_Ended):  # run_threads has written down why
+    with suppress(_EndThread):  # run_threads has written down why
         outcomes[comm.rank] = _outcome(function, comm, args)
         running.leave(comm.rank)
 
@@ -81,7 +83,7 @@ def _run(
 def _outcome(function: Callable[..., Any], comm: ThreadsComm, args: Sequence[Any]) -> Outcome:
     try:
         return Outcome(rank=comm.rank, value=function(comm, *args))
-    except _Ended:
+    except _EndThread:
         raise
     except BaseException as error:
         comm.abort(f"{type(error).__name__}: {error}")

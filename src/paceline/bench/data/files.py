@@ -1,6 +1,6 @@
 """Which files there are and what is in them, by arithmetic: names, sizes and contents follow from numbers alone.
 
-Nothing is listed and nothing is kept that grows with the number of files: 64 million cost what one does.
+Nothing is listed and nothing is kept that grows with the number of files: 64 million cost as much as one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 SUFFIXES = {"hdf5": "h5", "jpeg": "jpg", "raw": "bin"}
 _SPLITS = ("train", "eval")
-_FACTS = (  # what files and contents follow from
+_DEFINING_KEYS = (  # files and contents follow from these
     "format",
     "num_samples_per_file",
     "record_length_bytes",
@@ -66,7 +66,7 @@ class Files:
         return self.dataset.record_length_bytes_stdev > 0
 
     def path(self, file: int) -> str:
-        """Return where a file is, from the folder of the data on."""
+        """Return the path of a file, relative to the folder of the data."""
         data = self.dataset
         width = len(str(self.num_files - 1))
         folders = data.num_subfolders_train if self.split == "train" else data.num_subfolders_eval
@@ -79,7 +79,7 @@ class Files:
         return int(self.lengths(sample, 1)[0]) if self.is_varied else self._mean()
 
     def lengths(self, first: int, count: int) -> Numbers:
-        """Return the bytes of so many records: a normal distribution, cut so that the mean stays."""
+        """Return the bytes of `count` records: a normal distribution, cut off evenly so that the mean stays."""
         mean = self._mean()
         if not self.is_varied:
             return np.full(count, mean, np.int64)
@@ -104,9 +104,9 @@ class Files:
     def fingerprint(self) -> str:
         """Return a short text that is equal for the same files with the same contents."""
         data = self.dataset
-        names = [*_FACTS, f"num_subfolders_{self.split}"]
-        facts: list[Any] = [1, self.split, self.num_files, *(getattr(data, name) for name in names)]
-        return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+        names = [*_DEFINING_KEYS, f"num_subfolders_{self.split}"]
+        values: list[Any] = [1, self.split, self.num_files, *(getattr(data, name) for name in names)]
+        return hashlib.blake2b(repr(values).encode(), digest_size=8).hexdigest()
 
     @property
     def length_mean(self) -> int:

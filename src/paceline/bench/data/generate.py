@@ -1,8 +1,8 @@
-"""Makes the files of a workload: by several ranks that need not talk, and from where an earlier attempt ended.
+"""Generates the files of a workload: by several ranks that need not talk, and from where an earlier attempt ended.
 
-Files come in blocks, whose number follows from the number of files alone. Block b is rank b mod W's. When all its files
-are written, a ledger says so, with size and checksum of each; a block with a ledger is done, whoever made it and with
-however many ranks. Whoever finds all ledgers there writes the manifest, which says that the data set is whole.
+Files come in blocks, whose number follows from the number of files alone. Rank b mod W makes block b. When all its
+files are written, a ledger says so, with the size and checksum of each; a block with a ledger is done, whichever rank
+made it. The rank that finds all ledgers writes the manifest, which says that the data set is complete.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import google_crc32c
 
@@ -29,9 +29,28 @@ class GenerateError(PacelineError):
     """Files could not be written."""
 
 
+class SplitEntry(TypedDict):
+    """What the manifest says about a split."""
+
+    fingerprint: str
+    num_files: int
+    num_samples: int
+    num_samples_per_file: int
+    num_bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """What a ledger says about a file."""
+
+    num_bytes: int
+    checksum: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Some files of one split, and the ledger that says that they are there."""
+    """Some files of one split, and the ledger that says that they are written."""
 
     files: Files
     number: int
@@ -65,110 +84,109 @@ def generate(
     verify: bool = False,
     on_file: Callable[[int], None] = lambda num_bytes: None,
 ) -> bool:
-    """Make this rank's files, and the manifest if nothing is missing then; say whether it is there.
+    """Make this rank's files, and the manifest if nothing is missing then; return whether the data set is complete.
 
     Args:
         workload: The workload.
         store: Where files go.
         rank: Which share of the blocks is made here.
         world_size: How many shares there are.
-        verify: Whether files that are there are read and compared with the ledger; those that differ are made anew.
-        on_file: Called after each file with its bytes, also if it was there.
+        verify: Whether to read existing files and compare them with the ledger; damaged ones are written again.
+        on_file: Called after each file with its bytes, even if it existed.
     """
     splits = splits_of(workload)
     for files in splits:
         for block in blocks_of(files):
             if block.number % world_size == rank:
-                _make(block, store, verify, on_file)
-    totals = [_totals(files, store) for files in splits]
-    if not all(totals):
+                _write_block(block, store, verify, on_file)
+    entries = {files.split: _split_entry(files, store) for files in splits}
+    if None in entries.values():
         return False
-    told = {files.split: _described(files) | (total or {}) for files, total in zip(splits, totals, strict=True)}
-    about = {"version": 1, "format": workload.dataset.format, "splits": told}
-    store.write(_MANIFEST, json.dumps(about, indent=2).encode() + b"\n")
+    manifest = {"version": 1, "format": workload.dataset.format, "splits": entries}
+    store.write(_MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
     return True
 
 
-def check_manifest(workload: Workload, store: Store) -> dict[str, Any]:
-    """Return what the manifest says of each split; that it is missing, or of other files, is an error."""
+def check_manifest(workload: Workload, store: Store) -> dict[str, SplitEntry]:
+    """Return what the manifest says about each split; raise InputError if it is missing, or about other files."""
     try:
-        told: dict[str, Any] = json.loads(store.read(_MANIFEST))
+        manifest: dict[str, Any] = json.loads(store.read(_MANIFEST))
     except FileNotFoundError:
         raise InputError(
             f"{store.url} does not hold this data set, or not all of it: paceline bench generate"
         ) from None
-    except Exception as error:  # of an object store: every package has its own kinds
+    except Exception as error:  # an object store raises errors of its own package
         if store.is_local:
             raise
         raise InputError(f"{store.url} cannot be read: {type(error).__name__}: {error}") from None
-    splits: dict[str, Any] = told["splits"]
+    splits: dict[str, SplitEntry] = manifest["splits"]
     for files in splits_of(workload):
-        there = splits.get(files.split)
-        if there is None or there["fingerprint"] != files.fingerprint():
+        entry = splits.get(files.split)
+        if entry is None or entry["fingerprint"] != files.fingerprint():
             raise InputError(
                 f"{store.url} holds other {files.split} files than the workload describes: "
-                f"{there and there['num_files']} files of {told['format']}, {files.num_files} of "
-                f"{workload.dataset.format} are asked for; generate again, or name another dataset.data_folder"
+                f"{entry['num_files'] if entry is not None else 'no'} files of {manifest['format']}, but the workload "
+                f"has {files.num_files} of {workload.dataset.format}; generate again, or change dataset.data_folder"
             )
     return splits
 
 
-def _described(files: Files) -> dict[str, Any]:
-    return {
-        "fingerprint": files.fingerprint(),
-        "num_files": files.num_files,
-        "num_samples": files.num_samples,
-        "num_samples_per_file": files.dataset.num_samples_per_file,
-    }
-
-
-def _make(block: Block, store: Store, verify: bool, on_file: Callable[[int], None]) -> None:
-    known = _ledger(block, store)
-    if known is not None and not verify:
-        for size, _ in known:
-            on_file(size)
+def _write_block(block: Block, store: Store, verify: bool, on_file: Callable[[int], None]) -> None:
+    ledger = _read_ledger(block, store)
+    if ledger is not None and not verify:
+        for entry in ledger:
+            on_file(entry.num_bytes)
         return
-    form, lines = format_of(block.files), []
+    record_format, lines = format_of(block.files), []
     per_file = block.files.dataset.num_samples_per_file
     for file in range(block.first, block.end):
         path = block.files.path(file)
-        entry = _as_it_is(store, path) if known is not None else None
-        if entry is None or known is None or entry != known[file - block.first]:
-            content = form.encode([block.files.content(file * per_file + slot) for slot in range(per_file)])
+        stored = _stored_entry(store, path) if ledger is not None else None
+        if stored is None or ledger is None or stored != ledger[file - block.first]:
+            content = record_format.encode([block.files.content(file * per_file + slot) for slot in range(per_file)])
             try:
                 store.write(path, content)
             except OSError as error:
                 raise GenerateError(f"{store.url}/{path} cannot be written: {error.strerror or error}") from error
-            entry = len(content), google_crc32c.value(bytes(content))
-        lines.append(f"{file},{entry[0]},{entry[1]:08x}\n")
-        on_file(entry[0])
+            stored = FileEntry(num_bytes=len(content), checksum=google_crc32c.value(bytes(content)))
+        lines.append(f"{file},{stored.num_bytes},{stored.checksum:08x}\n")
+        on_file(stored.num_bytes)
     store.write(block.ledger, "".join(lines).encode())
 
 
-def _as_it_is(store: Store, path: str) -> tuple[int, int] | None:
+def _stored_entry(store: Store, path: str) -> FileEntry | None:
+    """Return the entry of a file as it is stored now, or None if it is missing."""
     try:
         content = store.read(path)
     except FileNotFoundError:
         return None
-    return len(content), google_crc32c.value(content)
+    return FileEntry(num_bytes=len(content), checksum=google_crc32c.value(content))
 
 
-def _ledger(block: Block, store: Store) -> list[tuple[int, int]] | None:
-    """Return size and checksum of each file of a block, or None if it is not done."""
+def _read_ledger(block: Block, store: Store) -> list[FileEntry] | None:
+    """Return the entry of each file of a block, or None if the block is not done."""
     try:
         lines = store.read(block.ledger).decode().splitlines()
     except FileNotFoundError:
         return None
-    return [(int(size), int(crc, 16)) for _, size, crc in (line.split(",") for line in lines)]
+    fields = [line.split(",") for line in lines]
+    return [FileEntry(num_bytes=int(size), checksum=int(checksum, 16)) for _, size, checksum in fields]
 
 
-def _totals(files: Files, store: Store) -> dict[str, Any] | None:
-    """Return the bytes and the checksum of all files; None if a block is missing."""
+def _split_entry(files: Files, store: Store) -> SplitEntry | None:
+    """Return what the manifest says about a split, with the checksum of all files; None if a block is missing."""
     num_bytes, checksum = 0, 0
     for block in blocks_of(files):
-        ledger = _ledger(block, store)
+        ledger = _read_ledger(block, store)
         if ledger is None:
             return None
-        num_bytes += sum(size for size, _ in ledger)
-        checksum = google_crc32c.extend(checksum, b"".join(crc.to_bytes(4, "little") for _, crc in ledger))
-    return {"num_bytes": num_bytes, "checksum": f"{checksum:08x}"}
+        num_bytes += sum(entry.num_bytes for entry in ledger)
+        checksum = google_crc32c.extend(checksum, b"".join(entry.checksum.to_bytes(4, "little") for entry in ledger))
+    return SplitEntry(
+        fingerprint=files.fingerprint(),
+        num_files=files.num_files,
+        num_samples=files.num_samples,
+        num_samples_per_file=files.dataset.num_samples_per_file,
+        num_bytes=num_bytes,
+        checksum=f"{checksum:08x}",
+    )

@@ -1,4 +1,7 @@
-"""Processes that generate: each makes a share of the files; they need not talk. The parent shows how far they are."""
+"""Processes that generate files: each makes a share of them without talking to the others.
+
+The parent starts them, and shows a bar of the files that they report.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,24 @@ from paceline.loader.epochs.progress_bar import ProgressBar
 from paceline.process.exit_codes import shell_code
 
 _FAILED = 1
-_TELL_SECONDS = 0.2
+_REPORT_SECONDS = 0.2
 
 
-def make_share(workload: Workload, share: str | None, *, verify: bool, tell: bool) -> int:
-    """Make one share of the files: the one that is named, or that of this rank. Return the exit code."""
+def generate_share(workload: Workload, share: str | None, *, verify: bool, reports: bool) -> int:
+    """Generate one share of the files; return the exit code.
+
+    Args:
+        workload: The workload.
+        share: Which share, as `R/W`; by default that of this rank.
+        verify: Whether to read existing files and write damaged ones again.
+        reports: Whether to print the number of files that are done, for the parent.
+    """
     if share is None:
         place = find_place()
         rank, world_size = place.rank, place.world_size
     else:
         rank, world_size = map(int, share.split("/"))
-    teller = _Teller() if tell else None
+    reporter = _FileReporter() if reports else None
     try:
         generate(
             workload,
@@ -35,62 +45,70 @@ def make_share(workload: Workload, share: str | None, *, verify: bool, tell: boo
             rank=rank,
             world_size=world_size,
             verify=verify,
-            on_file=teller.on_file if teller is not None else lambda num_bytes: None,
+            on_file=reporter.on_file if reporter is not None else lambda num_bytes: None,
         )
     except (GenerateError, OSError) as error:
-        print(f"paceline bench: rank {rank}: {error}; what is whole stays: generate again to go on", file=sys.stderr)
+        message = f"{error}; complete files are kept; run generate again to continue"
+        print(f"paceline bench: rank {rank}: {message}", file=sys.stderr)
         return _FAILED
-    if teller is not None:
-        teller.tell()
+    if reporter is not None:
+        reporter.report()
     return 0
 
 
-class _Teller:
-    """Tells the parent, a few times a second, how many files are done."""
+class _FileReporter:
+    """Tells the parent, a few times a second, how many more files are done."""
 
     def __init__(self) -> None:
         self._count, self._last = 0, 0.0
 
     def on_file(self, num_bytes: int) -> None:
         self._count += 1
-        if time.monotonic() - self._last > _TELL_SECONDS:
-            self.tell()
+        if time.monotonic() - self._last > _REPORT_SECONDS:
+            self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self._last = time.monotonic()
         print(self._count, flush=True)
         self._count = 0
 
 
-def run_makers(command: Sequence[str], workload: Workload, world_size: int, *, verify: bool) -> int:
-    """Run so many processes of a command until all are done, or one has failed; return the exit code."""
+def run_generators(command: Sequence[str], workload: Workload, num_processes: int, *, verify: bool) -> int:
+    """Run a command in several processes until all are done or one has failed; return the exit code.
+
+    Args:
+        command: What generates a share of the files: `paceline bench worker WORKLOAD --generate`.
+        workload: The workload that the command names.
+        num_processes: How many processes share the files.
+        verify: Whether to read existing files and write damaged ones again.
+    """
     if workload.dataset.num_files_train < 1:
-        raise InputError("there are no files to make")
+        raise InputError("there are no files to generate")
     total = sum(files.num_files for files in splits_of(workload))
-    more = ["--tell", *(["--verify"] if verify else [])]
-    makers = [
-        subprocess.Popen([*command, "--share", f"{rank}/{world_size}", *more], stdout=subprocess.PIPE, text=True)
-        for rank in range(world_size)
+    options = ["--report-files", *(["--verify"] if verify else [])]
+    processes = [
+        subprocess.Popen([*command, "--share", f"{rank}/{num_processes}", *options], stdout=subprocess.PIPE, text=True)
+        for rank in range(num_processes)
     ]
     try:
         with ProgressBar(f"generate {workload.model.name}", total, is_shown=sys.stderr.isatty()) as bar:
-            _follow(makers, bar)
-        return max((shell_code(maker.wait()) for maker in makers), default=0)
+            _follow(processes, bar)
+        return max((shell_code(process.wait()) for process in processes), default=0)
     finally:
-        for maker in makers:
-            if maker.poll() is None:
-                maker.terminate()
-            maker.wait()
-            if maker.stdout is not None:
-                maker.stdout.close()
+        for process in processes:
+            if process.poll() is None:
+                process.terminate()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
-def _follow(makers: Sequence[subprocess.Popen[str]], bar: ProgressBar) -> None:
-    """Show what the makers tell, until all have ended or one has failed."""
+def _follow(processes: Sequence[subprocess.Popen[str]], bar: ProgressBar) -> None:
+    """Show what the processes report, until all have exited or one has failed."""
     with selectors.DefaultSelector() as selector:
-        for maker in makers:
-            assert maker.stdout is not None
-            selector.register(maker.stdout, selectors.EVENT_READ, maker)
+        for process in processes:
+            assert process.stdout is not None
+            selector.register(process.stdout, selectors.EVENT_READ, process)
         while selector.get_map():
             for key, _ in selector.select(timeout=1.0):
                 line = key.fileobj.readline()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The page cache: emptied of some files, and how large it can be."""
+"""The page cache: drops some files from it, and says how large it can be."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from paceline.bench.data.files import Files
 from paceline.bench.data.store import Store
 
 
-def drop(files: Files, store: Store, rank: int, world_size: int) -> None:
-    """Ask the kernel to forget this rank's share of the files. What is not on the disk yet is brought there first."""
+def drop_files(files: Files, store: Store, rank: int, world_size: int) -> None:
+    """Ask the kernel to forget this rank's share of the files. What is not on the disk yet is written there first."""
     if not store.is_local:
         return
     for file in range(rank, files.num_files, world_size):
@@ -18,7 +18,7 @@ def drop(files: Files, store: Store, rank: int, world_size: int) -> None:
 
 
 def drop_file(path: str) -> None:
-    """Ask the kernel to forget one file; one that is not there is for the reader to tell."""
+    """Ask the kernel to forget one file; if it is missing, its reader will say so."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Where files are: a local folder, read by plain system calls, or anything that fsspec knows, such as S3.
 
-A store may be pickled and carried into workers; what it has open is made anew there.
+A store may be pickled and carried into workers, which open connections of their own.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Store:
     """One folder, local or remote.
 
     Args:
-        url: A local path, or a URL of fsspec's.
-        options: What fsspec's file system is made with.
+        url: A local path, or a URL that fsspec knows.
+        options: Settings of fsspec's file system.
     """
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
@@ -63,22 +63,13 @@ class Store:
         return opened
 
     def write(self, path: str, content: Any) -> None:
-        """Write a file that is either whole or not there."""
+        """Write a file so that it is either complete or missing."""
         if not self.is_local:
             self._remote().pipe_file(self._full(path), bytes(content))
             return
-        place = Path(f"{self.url}/{path}")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place, content)
-
-    def size(self, path: str) -> int | None:
-        """Return the bytes of a file, or None if it is not there."""
-        try:
-            if self.is_local:
-                return os.stat(f"{self.url}/{path}").st_size
-            return int(self._remote().info(self._full(path))["size"])
-        except FileNotFoundError:
-            return None
+        target = Path(f"{self.url}/{path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, content)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
@@ -103,13 +94,15 @@ class Store:
 
             return fsspec.filesystem(protocol, skip_instance_cache=True, **self.options)
         except (ImportError, ValueError) as error:
-            raise InputError(f"{self.url} cannot be reached: {error}; pip install 'paceline[bench]' has S3") from None
+            raise InputError(
+                f"{self.url} cannot be reached: {error}; S3 needs: pip install 'paceline[bench]'"
+            ) from None
 
 
 def store_of(workload: Workload, folder: str | None = None, *, rank: int = 0) -> Store:
-    """Return the store of a workload's data, or of another folder of it; of several endpoints each rank takes one."""
+    """Return the store of a workload's data, or of another of its folders; ranks share several endpoints evenly."""
     storage, folder = workload.storage, folder or workload.dataset.data_folder
-    options = _options(dict(storage.storage_options), rank)
+    options = _fsspec_options(dict(storage.storage_options), rank)
     if "://" in folder:
         return Store(folder, options)
     if storage.storage_type == "s3":
@@ -119,19 +112,19 @@ def store_of(workload: Workload, folder: str | None = None, *, rank: int = 0) ->
     return Store(os.path.abspath(os.path.join(storage.storage_root, folder)))
 
 
-def _options(given: dict[str, Any], rank: int) -> dict[str, Any]:
-    """Return fsspec's options for DLIO's; those that are fsspec's already stay."""
-    told: dict[str, Any] = {}
-    for name, value in given.items():
+def _fsspec_options(dlio_options: dict[str, Any], rank: int) -> dict[str, Any]:
+    """Return the options of fsspec for those of DLIO; fsspec's own are kept as they are."""
+    options: dict[str, Any] = {}
+    for name, value in dlio_options.items():
         if name == "endpoint_url":
-            ends = str(value).split(",")
-            told["endpoint_url"] = ends[rank % len(ends)].strip()
+            endpoints = str(value).split(",")
+            options["endpoint_url"] = endpoints[rank % len(endpoints)].strip()
         elif name == "region":
-            told.setdefault("client_kwargs", {})["region_name"] = value
+            options.setdefault("client_kwargs", {})["region_name"] = value
         elif name == "s3_force_path_style":
-            told.setdefault("config_kwargs", {})["s3"] = {"addressing_style": "path" if value else "auto"}
+            options.setdefault("config_kwargs", {})["s3"] = {"addressing_style": "path" if value else "auto"}
         elif name == "s3_max_attempts":
-            told.setdefault("config_kwargs", {})["retries"] = {"max_attempts": int(value)}
+            options.setdefault("config_kwargs", {})["retries"] = {"max_attempts": int(value)}
         elif name != "storage_library":
-            told[_S3_NAMES.get(name, name)] = value
-    return told
+            options[_S3_NAMES.get(name, name)] = value
+    return options

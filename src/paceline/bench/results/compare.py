@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.bench.results.run_summary import RunSummary
 from paceline.errors import InputError
 
-# place in the summary, and whether more is better
+# where a figure stands in the summary, and whether more is better
 FIGURES = {
     "metric.train_au_mean_percentage": True,
     "metric.train_throughput_mean_samples_per_second": True,
@@ -26,7 +27,7 @@ _SAME = ("workload", "num_accelerators", "num_files_train", "num_samples_per_fil
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class FigureComparison:
     """One figure of two sides.
 
     Attributes:
@@ -43,7 +44,7 @@ class Compared:
 
     @property
     def ratio(self) -> float | None:
-        """The second's median over the first's."""
+        """The median of the second over that of the first."""
         middle = statistics.median(self.first)
         return statistics.median(self.second) / middle if middle else None
 
@@ -56,7 +57,7 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """`better` or `worse` where all runs of one side are beyond all of the other's; one run each tells nothing."""
+        """`better` or `worse` if all runs of one side are beyond all of the other; single runs tell nothing."""
         if min(len(self.first), len(self.second)) < 2:
             return "one run: no spread"
         if self.spread is None or self.spread[0] <= 1 <= self.spread[1]:
@@ -64,24 +65,29 @@ class Compared:
         return "better" if (self.spread[0] > 1) == self.more_is_better else "worse"
 
 
-def compare(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> tuple[list[Compared], list[str]]:
-    """Return what both sides have, and in what else than their figures they differ."""
+def compare_runs(first: Sequence[RunSummary], second: Sequence[RunSummary]) -> tuple[list[FigureComparison], list[str]]:
+    """Return the figures that both sides have, and how else the sides differ."""
     differences = []
     for name in _SAME:
         sides = [sorted({str(run.get(name)) for run in side}) for side in (first, second)]
         if sides[0] != sides[1]:
             differences.append(f"{name}: {', '.join(sides[0])} against {', '.join(sides[1])}")
-    found = []
+    comparisons = []
     for name, more_is_better in FIGURES.items():
-        values = [tuple(value for run in side if (value := _at(run, name)) is not None) for side in (first, second)]
+        values = [
+            tuple(value for run in side if (value := _figure_in(run, name)) is not None) for side in (first, second)
+        ]
         if all(values):
-            found.append(Compared(name=name, first=values[0], second=values[1], more_is_better=more_is_better))
-    if not found:
+            comparisons.append(
+                FigureComparison(name=name, first=values[0], second=values[1], more_is_better=more_is_better)
+            )
+    if not comparisons:
         raise InputError("the runs have no figure in common")
-    return found, differences
+    return comparisons, differences
 
 
-def _at(run: Any, name: str) -> float | None:
+def _figure_in(run: Any, name: str) -> float | None:
+    """Return the figure that stands at a dotted name of a summary, if it is there."""
     for part in name.split("."):
         run = run.get(part) if isinstance(run, dict) else None
     return None if run is None else float(run)

@@ -9,8 +9,8 @@ from paceline.errors import EmptyPlanError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """One number of ranks, and what came of it."""
+class FitTrial:
+    """A number of ranks that was tried, and how busy they were."""
 
     ranks: int
     utilisation: float  # in percent
@@ -19,44 +19,44 @@ class Tried:
 
 @dataclass(slots=True)
 class Fit:
-    """What was found."""
+    """The largest number of ranks that is kept busy."""
 
     target: float  # in percent
-    tried: list[Tried] = field(default_factory=list)
+    trials: list[FitTrial] = field(default_factory=list)
     largest: int = 0  # ranks that are kept busy; 0 if not even one is
     limit: str = ""  # why no more were tried, if more might be kept busy
 
 
-def fit(attempt: Callable[[int], Tried], *, target: float, most: int) -> Fit:
-    """Search, supposing that more ranks are never busier.
+def fit(attempt: Callable[[int], FitTrial], *, target: float, most: int) -> Fit:
+    """Search, assuming that more ranks are never busier.
 
     Args:
-        attempt: Runs so many ranks.
-        target: The utilisation in percent that is asked for.
-        most: Ranks that are tried at most.
+        attempt: Runs a number of ranks.
+        target: The utilisation that is wanted, in percent.
+        most: The largest number of ranks to try.
     """
-    found = Fit(target)
+    result = Fit(target)
 
     def is_busy(ranks: int) -> bool:
-        made = attempt(ranks)
-        found.tried.append(made)
-        return made.utilisation >= target
+        trial = attempt(ranks)
+        result.trials.append(trial)
+        return trial.utilisation >= target
 
     ranks, too_many = 1, most + 1
     try:
         while ranks < too_many:
             if is_busy(ranks):
-                found.largest, ranks = ranks, ranks * 2
+                result.largest, ranks = ranks, ranks * 2
             else:
                 too_many = ranks
-        while too_many - found.largest > 1 and found.largest:
-            middle = min((found.largest + too_many) // 2, most)
+        while too_many - result.largest > 1 and result.largest:
+            middle = min((result.largest + too_many) // 2, most)
             if is_busy(middle):
-                found.largest = middle
+                result.largest = middle
             else:
                 too_many = middle
     except EmptyPlanError as error:
-        found.limit = str(error)
-    if found.largest == most:
-        found.limit = f"--most {most}: more were not tried"
-    return found
+        result.limit = str(error)
+    if result.largest == most:
+        result.limit = f"--most {most}"
+    return result

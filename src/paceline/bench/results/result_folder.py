@@ -1,4 +1,4 @@
-"""The folder of a run: what is in it, and the summary of a run that has failed, from what its ranks have written."""
+"""The folder of a run: its logs and its summary, which is made from the logs if the run has failed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from paceline.bench.results.figures import figures_of
-from paceline.bench.results.run_summary import summary_of
+from paceline.bench.results.run_summary import RunSummary, summary_of
 from paceline.bench.training.step_log import logs_in, read_log
 from paceline.bench.workload.sections import Workload
-from paceline.bench.workload.split_plans import about_plans
+from paceline.bench.workload.split_plans import plan_summaries
 from paceline.errors import InputError
 from paceline.process.whole_files import write_whole
 
@@ -20,10 +20,10 @@ _SUMMARY = "summary.json"
 _DEFAULT = "paceline-bench"
 
 
-def new_folder(workload: Workload, given: str | None) -> Path:
-    """Make a folder for a run's figures; without a name, one of the workload and the time."""
-    if given or workload.output.folder:
-        folder = Path(given or workload.output.folder)
+def new_folder(workload: Workload, name: str | None) -> Path:
+    """Make a folder for the figures of a run; by default it is named after the workload and the time."""
+    if name or workload.output.folder:
+        folder = Path(name or workload.output.folder)
     else:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         folder = Path(_DEFAULT) / f"{workload.model.name}-{stamp}"
@@ -40,43 +40,39 @@ def new_folder(workload: Workload, given: str | None) -> Path:
     return folder
 
 
-def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+def write_summary(folder: Path, summary: RunSummary) -> None:
     """Write the summary, whole or not at all."""
     write_whole(folder / _SUMMARY, f"{json.dumps(summary, indent=2)}\n".encode())
 
 
-def read_summary(folder: Path) -> dict[str, Any] | None:
+def read_summary(folder: Path) -> RunSummary | None:
     """Return the summary of a run, or None if there is none."""
     try:
-        told: dict[str, Any] = json.loads((folder / _SUMMARY).read_text())
+        return cast(RunSummary, json.loads((folder / _SUMMARY).read_text()))
     except FileNotFoundError:
         return None
-    return told
 
 
-def summarise_failed(
-    folder: Path, workload: Workload, *, world_size: int, num_bytes: int, outcome: str
-) -> dict[str, Any]:
-    """Write and return the summary of a run that has come to no end: what its ranks have made until then."""
+def summarise_failed(folder: Path, workload: Workload, *, world_size: int, num_bytes: int, outcome: str) -> RunSummary:
+    """Write and return the summary of a run that did not finish: what its ranks have done until then."""
     output = workload.output
     ranks = [
         figures_of(read_log(path), exclude_start=output.exclude_start_steps, exclude_end=output.exclude_end_steps)
         for path in logs_in(folder)
     ]
-    summary = summary_of(ranks, workload, plans=about_plans(workload, world_size), num_bytes=num_bytes, outcome=outcome)
+    plans = plan_summaries(workload, world_size)
+    summary = summary_of(ranks, workload, plans=plans, num_bytes=num_bytes, outcome=outcome)
     write_summary(folder, summary)
     return summary
 
 
-def runs_in(folder: str) -> Sequence[dict[str, Any]]:
-    """Return the summaries of a folder: of one run, or of the runs in it."""
+def runs_in(folder: str) -> Sequence[RunSummary]:
+    """Return the summaries in a folder, which is that of a run or holds several."""
     path = Path(folder)
-    own = read_summary(path)
-    found = [own] if own is not None else []
-    found += [told for part in sorted(path.glob("*/")) if (told := read_summary(part)) is not None]
-    if not found:
+    summaries = [summary for part in (path, *sorted(path.glob("*/"))) if (summary := read_summary(part)) is not None]
+    if not summaries:
         raise InputError(f"{folder} holds no {_SUMMARY}: name the folder of a run, or one that holds several")
-    whole = [told for told in found if told["outcome"] == "ok"]
-    if not whole:
-        raise InputError(f"no run in {folder} has come to its end")
-    return whole
+    finished = [summary for summary in summaries if summary["outcome"] == "ok"]
+    if not finished:
+        raise InputError(f"no run in {folder} has finished")
+    return finished

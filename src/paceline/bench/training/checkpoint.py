@@ -1,4 +1,4 @@
-"""Checkpoints: random bytes of the model's size, written, brought to the disk, and read back past the page cache."""
+"""Checkpoints: random bytes of the size of the model, written, flushed to the disk, and read back from there."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class CheckpointError(PacelineError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """One rank's part of a checkpoint."""
+class CheckpointTimes:
+    """One rank's part of a checkpoint: its bytes, and how long they took."""
 
     num_bytes: int
     save_seconds: float
@@ -44,23 +44,23 @@ class Checkpoints:
         self._store = store_of(workload, workload.checkpoint.checkpoint_folder, rank=comm.rank)
         self._block = np.random.default_rng([5, comm.rank]).bytes(min(_BLOCK, max(1, self.num_bytes)))
 
-    def write(self, name: str) -> Written:
-        """Write and read back. All ranks call it; what fails on one is raised on all of them."""
-        written, problem = Written(num_bytes=0, save_seconds=0.0, load_seconds=0.0), None
+    def write(self, name: str) -> CheckpointTimes:
+        """Write and read back. All ranks call it; a failure on one rank is raised on all."""
+        times, problem = CheckpointTimes(num_bytes=0, save_seconds=0.0, load_seconds=0.0), None
         if self.num_bytes:
             path = f"{name}-rank-{self._comm.rank}.ckpt"
             try:
-                written = self._write(path)
+                times = self._write(path)
             except Exception as error:
                 text = getattr(error, "strerror", None) or str(error)
                 problem = f"{self._store.url}/{path}: {type(error).__name__}: {text}"
-        told = gather_objects(self._comm, problem) if self._comm.world_size > 1 else [problem]
-        for rank, said in enumerate(told):
-            if said is not None:
-                raise CheckpointError(f"rank {rank} could not write its checkpoint {said}")
-        return written
+        problems = gather_objects(self._comm, problem) if self._comm.world_size > 1 else [problem]
+        for rank, reason in enumerate(problems):
+            if reason is not None:
+                raise CheckpointError(f"rank {rank} could not write its checkpoint {reason}")
+        return times
 
-    def _write(self, path: str) -> Written:
+    def _write(self, path: str) -> CheckpointTimes:
         began = time.perf_counter()
         if self._store.is_local:
             self._write_local(self._store.local_path(path))
@@ -76,13 +76,13 @@ class Checkpoints:
             loaded = time.perf_counter() - began
         if not self._settings.keep:
             self._store.remove(path)
-        return Written(num_bytes=self.num_bytes, save_seconds=saved, load_seconds=loaded)
+        return CheckpointTimes(num_bytes=self.num_bytes, save_seconds=saved, load_seconds=loaded)
 
-    def _write_local(self, place: str) -> None:
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
+    def _write_local(self, path: str) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         # under a name that says what it is: a rank that is killed leaves gigabytes there, and the next one reuses it
-        aside = Path(f"{place}.part")
-        with open_whole(Path(place), aside=aside, to_disk=self._settings.fsync, buffering=0) as file:
+        aside = Path(f"{path}.part")
+        with open_whole(Path(path), aside=aside, to_disk=self._settings.fsync, buffering=0) as file:
             for block in self._blocks():
                 left = memoryview(block)
                 while left:
@@ -97,4 +97,4 @@ class Checkpoints:
             for block in self._blocks():
                 content = file.read(len(block))
                 if google_crc32c.value(content) != google_crc32c.value(block):
-                    raise PacelineError("what was read back is not what was written")
+                    raise PacelineError("the bytes read back differ from those written")

@@ -1,4 +1,4 @@
-"""What the kernel has counted for this process and its workers: bytes read, from where, and processor time."""
+"""What the kernel has counted for this process and its workers: bytes read, where from, and processor time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from paceline.process.procfs import bytes_read, read_stat, ticks_to_seconds
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Bytes that this process and its workers have read since they began: asked for, and come from a device."""
+    """Bytes that this process and its workers have read since they began: all of them, and those from a device."""
 
     asked: int
     from_device: int
 
     def since(self, before: Counters) -> Counters:
-        """Return what has come since then."""
+        """Return what was counted since then."""
         return Counters(self.asked - before.asked, self.from_device - before.from_device)
 
 
@@ -32,7 +32,7 @@ def read_counters() -> Counters | None:
 
 
 def worker_seconds() -> float:
-    """Return the processor time of this process's workers, those that have ended and those that live."""
+    """Return the processor time of this process's workers, of those that have exited too."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return ended.ru_utime + ended.ru_stime + sum(map(_seconds_of, _workers()))
 

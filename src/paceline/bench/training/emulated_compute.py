@@ -1,4 +1,4 @@
-"""What stands for the accelerator: it takes the time that the workload says, asleep or multiplying matrices."""
+"""Stands for the accelerator: takes the time that the workload says, asleep or multiplying matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STREAM = 4
 _SIDE = 96  # of the matrices: a product takes tens of microseconds
 
 
-class Compute:
+class EmulatedCompute:
     """Emulates the steps of one rank. Drawn times depend on seed, rank and step alone."""
 
     def __init__(self, duration: Duration, *, how: str, seed: int, rank: int) -> None:
@@ -35,15 +35,15 @@ class Compute:
             self._left = self._left @ self._right
 
 
-class Sync:
-    """What ranks do together in each step: a barrier, or a real all-reduce of so many bytes, or nothing."""
+class StepSync:
+    """What ranks do together in each step: a barrier, a real all-reduce of the size of the model, or nothing."""
 
     def __init__(self, comm: Comm, how: str, num_bytes: int) -> None:
         self._comm, self._how = comm, how if comm.world_size > 1 else "none"
         self._gradient: Any = np.zeros(max(1, num_bytes // 4), np.float32) if how == "all_reduce" else None
 
     def run(self) -> None:
-        """Do it."""
+        """Synchronise with the other ranks."""
         if self._how == "barrier":
             self._comm.barrier()
         elif self._how == "all_reduce":

@@ -1,4 +1,4 @@
-"""What a launcher starts on every rank: finds its place in the job, and runs; the first rank writes the summary."""
+"""What a launcher starts on every rank: joins the job and runs the workload; the first rank writes the summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paceline.bench.training.checkpoint import CheckpointError
 from paceline.bench.training.step_log import read_log
 from paceline.bench.training.training_loop import run_rank
 from paceline.bench.workload.sections import Workload
-from paceline.bench.workload.split_plans import about_plans
+from paceline.bench.workload.split_plans import plan_summaries
 from paceline.comm import Comm, connect
 from paceline.comm.place import find_place
 from paceline.errors import InputError
@@ -28,11 +28,11 @@ _FAILED = 1
 
 
 def run_worker(workload: Workload, folder: Path, *, carrier: str | None) -> int:
-    """Run this rank; return its exit code. What failed for all ranks alike is in their records, and said once."""
+    """Run this rank; return its exit code. A failure that all ranks share is in every log, and printed once."""
     with _connected(carrier) as comm:
         store = store_of(workload, rank=comm.rank)
         splits = check_manifest(workload, store)
-        plans = about_plans(workload, comm.world_size)  # before anything is loaded: no step is an error
+        plans = plan_summaries(workload, comm.world_size)  # before anything is read: it needs a step
         try:
             run_rank(workload, comm, store, folder)
         except (LoadError, CheckpointError) as error:
@@ -41,8 +41,8 @@ def run_worker(workload: Workload, folder: Path, *, carrier: str | None) -> int:
             return _FAILED
         output = workload.output
         lines = read_log(folder / f"{comm.rank}.jsonl")
-        mine = figures_of(lines, exclude_start=output.exclude_start_steps, exclude_end=output.exclude_end_steps)
-        ranks = gather_objects(comm, mine) if comm.world_size > 1 else [mine]
+        figures = figures_of(lines, exclude_start=output.exclude_start_steps, exclude_end=output.exclude_end_steps)
+        ranks = gather_objects(comm, figures) if comm.world_size > 1 else [figures]
         if comm.rank == 0:
             num_bytes = sum(split["num_bytes"] for split in splits.values())
             write_summary(folder, summary_of(ranks, workload, plans=plans, num_bytes=num_bytes))
@@ -53,14 +53,14 @@ def run_worker(workload: Workload, folder: Path, *, carrier: str | None) -> int:
 def _connected(carrier: str | None) -> Iterator[Comm]:
     """Join the job that the launcher has started."""
     place = find_place()
-    found = carrier or ("alone" if place.world_size == 1 else "torch" if place.source == "torchrun" else "mpi")
-    if found != "torch":
-        yield connect(found)
+    carrier = carrier or ("alone" if place.world_size == 1 else "torch" if place.source == "torchrun" else "mpi")
+    if carrier != "torch":
+        yield connect(carrier)
         return
     import torch.distributed as dist
 
     if "MASTER_ADDR" not in os.environ:
-        raise InputError("--carrier torch needs a launcher of torch's, such as torchrun: MASTER_ADDR is not set")
+        raise InputError("--carrier torch needs a launcher such as torchrun: MASTER_ADDR is not set")
     dist.init_process_group("gloo")
     try:
         yield connect("torch")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from paceline.bench.data.files import Bytes, Files
-from paceline.bench.data.formats import Format, Opened, format_of
+from paceline.bench.data.formats import OpenRecordFile, RecordFormat, format_of
 from paceline.bench.data.store import Store
 from paceline.bench.workload.sections import Workload
 from paceline.bench.workload.workload import is_ragged
@@ -44,8 +44,8 @@ class Samples:
         self._dtype, self._dims = np.dtype(workload.dataset.record_element_type), workload.dataset.record_dims
         self._verify = workload.reader.verify and workload.dataset.format != "jpeg"
         self._process = 0
-        self._format: Format
-        self._opened: OrderedDict[int, Opened]
+        self._format: RecordFormat
+        self._opened: OrderedDict[int, OpenRecordFile]
 
     def __len__(self) -> int:
         return self.files.num_samples

@@ -1,4 +1,4 @@
-"""One rank's record of a run: a line of JSON for each step, on its way to the disk before the next step begins."""
+"""One rank's log of a run: a line of JSON for each step, handed to the kernel before the next step begins."""
 
 from __future__ import annotations
 
@@ -7,11 +7,38 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict
+
+
+class StepLine(TypedDict):
+    """One step: seconds of loading, computing and waiting for others, and what was read."""
+
+    load: float
+    compute: float
+    sync: float
+    samples: int
+    bytes: int
+
+
+class EpochLine(TypedDict):
+    """The end of one pass: its seconds, and what the kernel has counted."""
+
+    seconds: float
+    cpu: float
+    asked: int | None
+    from_device: int | None
+
+
+class CheckpointLine(TypedDict):
+    """One checkpoint: this rank's bytes, and the seconds to write them and to read them back."""
+
+    bytes: int
+    save: float
+    load: float
 
 
 class RankLog:
-    """Writes `{rank}.jsonl`. Each line is one write: a rank that is killed loses none that was made."""
+    """Writes `{rank}.jsonl`. Each line is one write, so a rank that is killed loses no line."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +77,7 @@ class RankLog:
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a rank's record; a last line that is cut off is left out."""
+    """Yield the lines of a rank's log; a last line that is cut off is left out."""
     with path.open() as file:
         for line in file:
             if line.endswith("\n"):
@@ -58,5 +85,5 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def logs_in(folder: Path) -> list[Path]:
-    """Return the records of a run, in the order of ranks."""
+    """Return the logs of a run, in the order of ranks."""
     return sorted((path for path in folder.glob("*.jsonl") if path.stem.isdecimal()), key=lambda path: int(path.stem))

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from paceline.batch import Batch
-from paceline.bench.data import page_cache as cache
 from paceline.bench.data.files import Files
+from paceline.bench.data.page_cache import drop_files, memory_bytes
 from paceline.bench.data.store import Store
 from paceline.bench.training.checkpoint import Checkpoints
 from paceline.bench.training.counters import Counters, read_counters, worker_seconds
-from paceline.bench.training.emulated_compute import Compute, Sync
+from paceline.bench.training.emulated_compute import EmulatedCompute, StepSync
+from paceline.bench.training.launch_time import launch_time
 from paceline.bench.training.samples import Samples
 from paceline.bench.training.step_log import RankLog
 from paceline.bench.workload.sections import Workload
@@ -25,13 +26,10 @@ from paceline.bench.workload.value_parsers import Duration
 from paceline.bench.workload.workload import is_ragged
 from paceline.comm import Comm
 from paceline.loader import Loader
-from paceline.process.procfs import began_at
-
-BEGAN = "PACELINE_BENCH_BEGAN"  # when the job was launched, in seconds of the epoch
 
 
 def run_rank(workload: Workload, comm: Comm, store: Store, folder: Path) -> None:
-    """Do all of it, and write each step down."""
+    """Run all epochs of this rank, and log each step."""
     with RankLog(folder, comm.rank) as log:
         log.note(
             "rank",
@@ -41,40 +39,32 @@ def run_rank(workload: Workload, comm: Comm, store: Store, folder: Path) -> None
             carrier=comm.carrier,
             pid=os.getpid(),
             cpu_count=os.cpu_count(),
-            memory_bytes=cache.memory_bytes(),
-            began=_began(),
+            memory_bytes=memory_bytes(),
+            began=launch_time(),
         )
         try:
-            _Run(workload, comm, store, log).run()
+            _TrainingRun(workload, comm, store, log).run()
         except Exception as error:
             log.note("failure", failure=f"{error}" or type(error).__name__)
             raise
         log.note("end", ended=time.time())
 
 
-def _began() -> float:
-    """Return when the job was launched, or, if nobody says, when this process began."""
-    told = os.environ.get(BEGAN)
-    if told:
-        return float(told)
-    return began_at(os.getpid())
-
-
-class _Run:
+class _TrainingRun:
     """One rank's run."""
 
     def __init__(self, workload: Workload, comm: Comm, store: Store, log: RankLog) -> None:
         self._workload, self._comm, self._store, self._log = workload, comm, store, log
-        self._sync = Sync(comm, workload.train.sync, workload.model.model_size_bytes)
+        self._sync = StepSync(comm, workload.train.sync, workload.model.model_size_bytes)
         self._checkpoints = Checkpoints(workload, comm) if workload.workflow.checkpoint else None
-        self._num_steps, self._has_begun = 0, False
+        self._num_steps, self._has_first_batch = 0, False
 
     def run(self) -> None:
-        """Go through all epochs."""
+        """Run all epochs."""
         flow, evaluation = self._workload.workflow, self._workload.evaluation
         with ExitStack() as stack:
-            train = _Phase(self._workload, "train", self._comm, self._store, stack) if flow.train else None
-            test = _Phase(self._workload, "eval", self._comm, self._store, stack) if flow.evaluation else None
+            train = _TrainingPhase(self._workload, "train", self._comm, self._store, stack) if flow.train else None
+            test = _TrainingPhase(self._workload, "eval", self._comm, self._store, stack) if flow.evaluation else None
             for epoch in range(self._workload.train.epochs):
                 if train is not None and not self._is_done:
                     self._pass(train, epoch)
@@ -88,9 +78,9 @@ class _Run:
     def _is_done(self) -> bool:
         return 0 <= self._workload.train.total_training_steps <= self._num_steps
 
-    def _pass(self, phase: _Phase, epoch: int) -> None:
+    def _pass(self, phase: _TrainingPhase, epoch: int) -> None:
         if self._workload.reader.cache == "drop":
-            cache.drop(phase.files, self._store, self._comm.rank, self._comm.world_size)
+            drop_files(phase.files, self._store, self._comm.rank, self._comm.world_size)
             self._comm.barrier()
         before, workers_before, cpu = read_counters(), worker_seconds(), 0.0
         began = time.perf_counter()
@@ -106,7 +96,7 @@ class _Run:
                 if phase.name == "train" and self._is_done:
                     break
         seconds = time.perf_counter() - began
-        read = _since(before, read_counters())
+        read = _counted_since(before, read_counters())
         self._log.note(
             "epoch",
             phase=phase.name,
@@ -117,18 +107,18 @@ class _Run:
             from_device=read and read.from_device,
         )
 
-    def _step(self, phase: _Phase, epoch: int, step: int, batch: Batch, asked: float, loaded: float) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self._log.note("first_batch", first_batch_seconds=time.time() - _began())
+    def _step(self, phase: _TrainingPhase, epoch: int, step: int, batch: Batch, asked: float, loaded: float) -> None:
+        if not self._has_first_batch:
+            self._has_first_batch = True
+            self._log.note("first_batch", first_batch_seconds=time.time() - launch_time())
         num_bytes: Any = batch["bytes"]
         read = int(num_bytes[: batch.num_real].sum())
-        begun = time.perf_counter()
+        started = time.perf_counter()
         phase.compute.run(phase.share_of(batch))
         computed = time.perf_counter()
         self._sync.run()
         synced = time.perf_counter()
-        times = (loaded - asked, computed - begun, synced - computed + begun - loaded)
+        times = (loaded - asked, computed - started, synced - computed + started - loaded)
         self._log.step(phase.name, epoch, step, times, batch.num_real, read)
         if phase.name == "train":
             self._num_steps += 1
@@ -144,9 +134,9 @@ class _Run:
 
     def _checkpoint(self, name: str) -> None:
         if self._checkpoints is not None:
-            made = self._checkpoints.write(name)
+            times = self._checkpoints.write(name)
             self._log.note(
-                "checkpoint", name=name, bytes=made.num_bytes, save=made.save_seconds, load=made.load_seconds
+                "checkpoint", name=name, bytes=times.num_bytes, save=times.save_seconds, load=times.load_seconds
             )
 
 
@@ -155,18 +145,18 @@ def _is_due(epoch: int, first: int, every: int) -> bool:
     return epoch + 1 >= first and (epoch + 1 - first) % every == 0
 
 
-def _since(before: Counters | None, now: Counters | None) -> Counters | None:
+def _counted_since(before: Counters | None, now: Counters | None) -> Counters | None:
     return None if before is None or now is None else now.since(before)
 
 
-class _Phase:
+class _TrainingPhase:
     """Training or evaluation: its loader and its emulated compute."""
 
     def __init__(self, workload: Workload, name: str, comm: Comm, store: Store, stack: ExitStack) -> None:
         self.name, self.files = name, Files(workload.dataset, name)
         is_train = name == "train"
         duration: Duration = workload.train.computation_time if is_train else workload.evaluation.eval_time
-        self.compute = Compute(duration, how=workload.train.compute, seed=workload.train.seed, rank=comm.rank)
+        self.compute = EmulatedCompute(duration, how=workload.train.compute, seed=workload.train.seed, rank=comm.rank)
         self._is_ragged = is_ragged(workload)
         self._by_bytes = workload.train.compute_by == "bytes"
         self._mean_bytes = plan_of(workload, name, comm.world_size).row_width * self.files.length_mean
@@ -181,7 +171,7 @@ class _Phase:
         return iter(self._loader)
 
     def share_of(self, batch: Batch) -> float:
-        """Return how long a step computes, in those of a full batch of mean length."""
+        """Return how long a step computes, relative to a full batch of mean length."""
         if not self._by_bytes:
             return 1.0
         num_bytes = int(_lengths(batch).sum()) if self._is_ragged else batch.num_real * self.files.length_mean

@@ -1,4 +1,4 @@
-"""The sections of a workload, in DLIO's words, with what they are if nothing is said. Keys of our own are marked."""
+"""The sections of a workload, with DLIO's keys and our defaults. Keys of our own are marked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.bench.workload.value_parsers import (
     Duration,
-    Reader,
+    ValueParser,
     dims,
     duration,
     flag,
@@ -21,12 +21,12 @@ from paceline.bench.workload.value_parsers import (
 FORMATS = ("npz", "npy", "hdf5", "tfrecord", "parquet", "jpeg", "png", "csv", "raw")
 _SAME_FORMATS = {"indexed_binary": "raw", "mmap_indexed_binary": "raw", "h5": "hdf5", "jpg": "jpeg"}
 
-
 _AT_ONCE = Duration()
 
 
-def _key(default: Any, read: Reader) -> Any:
-    return field(default=default, metadata={"read": read})
+def _key(default: Any, parse: ValueParser) -> Any:
+    """Describe a key of a section: its default, and what parses its value."""
+    return field(default=default, metadata={"parse": parse})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """What is done."""
+    """Which parts of a run are made."""
 
     generate_data: bool = _key(False, flag)
     train: bool = _key(True, flag)
@@ -49,11 +49,11 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Where files are. `data_folder` may be a URL instead."""
+    """Where files are. `dataset.data_folder` may be a URL instead."""
 
     storage_type: str = _key("local_fs", one_of("local_fs", "s3", parallel_fs="local_fs"))
     storage_root: str = _key("", text)
-    storage_options: dict[str, Any] = field(default_factory=dict, metadata={"read": mapping})
+    storage_options: dict[str, Any] = field(default_factory=dict, metadata={"parse": mapping})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReaderSection:
     """How files are read: the section `reader`."""
 
     batch_size: int = _key(1, whole(1))
@@ -113,7 +113,7 @@ class Train:
     seed_change_epoch: bool = _key(True, flag)
     compute: str = _key("sleep", one_of("sleep", "matrix"))  # our own
     sync: str = _key("barrier", one_of("barrier", "all_reduce", "none"))  # our own
-    compute_by: str = _key("step", one_of("step", "bytes"))  # our own: time goes with the bytes of a rank's batch
+    compute_by: str = _key("step", one_of("step", "bytes"))  # our own: time in proportion to the bytes of a batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class Checkpoint:
     type: str = _key("rank_zero", one_of("rank_zero", "all_ranks", independent="all_ranks"))
     fsync: bool = _key(True, flag)
     read_back: bool = _key(True, flag)  # our own
-    keep: bool = _key(False, flag)  # our own: otherwise each is removed when it has been read back
+    keep: bool = _key(False, flag)  # our own: otherwise each is removed after it was read back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is expected."""
+    """What is expected of a run."""
 
     au: float = _key(0.9, share)
 
@@ -163,7 +163,7 @@ class Workload:
     workflow: Workflow
     storage: Storage
     dataset: Dataset
-    reader: Reading
+    reader: ReaderSection
     train: Train
     evaluation: Evaluation
     checkpoint: Checkpoint

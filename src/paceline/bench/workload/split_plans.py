@@ -1,4 +1,4 @@
-"""The plan of a workload's epochs: how many steps there are, and what becomes of the samples that do not fill one."""
+"""The plan of a workload's epochs: the number of steps, and what becomes of samples that do not fill one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from paceline.plan import Plan, Summary, Tail
 
 
 def plan_of(workload: Workload, phase: str, world_size: int, *, with_costs: bool = False) -> Plan:
-    """Return the plan of `train` or `eval`. One without a step is an error that says why."""
+    """Return the plan of `train` or `eval`; raise EmptyPlanError if it has no step."""
     files, reader = Files(workload.dataset, phase), workload.reader
     is_train = phase == "train"
     is_shuffled = is_train and (reader.sample_shuffle != "off" or reader.file_shuffle != "off")
@@ -23,8 +23,8 @@ def plan_of(workload: Workload, phase: str, world_size: int, *, with_costs: bool
     )
 
 
-def about_plans(workload: Workload, world_size: int) -> dict[str, Summary]:
-    """Return what the plans of all phases say."""
+def plan_summaries(workload: Workload, world_size: int) -> dict[str, Summary]:
+    """Return the summary of the plan of each phase."""
     flow = workload.workflow
     phases = [name for name, is_on in (("train", flow.train), ("eval", flow.evaluation)) if is_on]
     return {phase: plan_of(workload, phase, world_size).summary() for phase in phases}

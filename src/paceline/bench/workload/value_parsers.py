@@ -1,4 +1,4 @@
-"""Reads single values of a workload: what YAML gives becomes what a section holds, or it is said why not."""
+"""Parses single values of a workload: what YAML gives becomes what a section holds, or an error says why not."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from typing import Any
 
 from paceline.errors import InputError
 
-Reader = Callable[[str, Any], Any]
+ValueParser = Callable[[str, Any], Any]  # name of the key, value in YAML -> value in the section
 _SPREADS = ("normal", "uniform", "gamma", "exponential", "poisson")
 
 
-def whole(least: int) -> Reader:
-    """Read a whole number; sizes may be written as floats, as some of DLIO's are."""
+def whole(least: int) -> ValueParser:
+    """Parse a whole number; sizes may be written as floats, as some of DLIO's are."""
 
-    def read(name: str, value: Any) -> int:
+    def parse(name: str, value: Any) -> int:
         number = _number(name, value)
         if number < least:
             raise InputError(f"{name} must be at least {least}, got {value!r}")
         return round(number)
 
-    return read
+    return parse
 
 
 def number(name: str, value: Any) -> float:
-    """Read a number that is not below 0."""
-    read = _number(name, value)
-    if read < 0:
+    """Parse a number that is not below 0."""
+    parsed = _number(name, value)
+    if parsed < 0:
         raise InputError(f"{name} must not be below 0, got {value!r}")
-    return read
+    return parsed
 
 
 def share(name: str, value: Any) -> float:
-    """Read a share: from 0 to 1."""
-    read = number(name, value)
-    if read > 1:
+    """Parse a share: from 0 to 1."""
+    parsed = number(name, value)
+    if parsed > 1:
         raise InputError(f"{name} must be from 0 to 1, got {value!r}")
-    return read
+    return parsed
 
 
 def flag(name: str, value: Any) -> bool:
-    """Read true or false."""
+    """Parse true or false."""
     if not isinstance(value, bool):
         raise InputError(f"{name} must be true or false, got {value!r}")
     return value
 
 
 def text(name: str, value: Any) -> str:
-    """Read a text; a number is taken as written."""
+    """Parse a text; a number is taken as written."""
     if isinstance(value, Mapping | list) or value is None:
         raise InputError(f"{name} must be a text, got {value!r}")
     return str(value)
 
 
-def one_of(*names: str, **other_names: str) -> Reader:
-    """Read one of some names; `other_names` maps what people also write."""
+def one_of(*names: str, **other_names: str) -> ValueParser:
+    """Parse one of several names; `other_names` maps other spellings to them."""
 
-    def read(name: str, value: Any) -> str:
+    def parse(name: str, value: Any) -> str:
         # YAML reads a bare `off` as false
         written = {False: "off", True: "on"}[value] if isinstance(value, bool) else str(value).lower()
         written = other_names.get(written, written)
@@ -66,18 +66,18 @@ def one_of(*names: str, **other_names: str) -> Reader:
             raise InputError(f"{name} must be one of {', '.join(names)}, got {value!r}")
         return written
 
-    return read
+    return parse
 
 
 def dims(name: str, value: Any) -> tuple[int, ...]:
-    """Read the dimensions of a record."""
+    """Parse the dimensions of a record."""
     if not isinstance(value, list) or not all(isinstance(part, int) and part > 0 for part in value):
         raise InputError(f"{name} must be a list of whole numbers above 0, got {value!r}")
     return tuple(value)
 
 
 def mapping(name: str, value: Any) -> dict[str, Any]:
-    """Read names with values, as they are."""
+    """Parse a mapping, whose values are taken as they are."""
     if not isinstance(value, Mapping):
         raise InputError(f"{name} must be a mapping, got {value!r}")
     return dict(value)
@@ -85,14 +85,14 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """Seconds that something takes: always the same, or drawn.
+    """Seconds that something takes: constant, or drawn from a distribution.
 
     Attributes:
-        spread: None if it is always the same, or the kind of distribution.
-        mean: Its mean, or what is always the same.
-        stdev: The standard deviation of a normal one.
-        low: The least of a uniform one.
-        high: The most of a uniform one.
+        spread: None if it is constant, otherwise the kind of distribution.
+        mean: The mean, or the constant.
+        stdev: The standard deviation of a normal distribution.
+        low: The lower end of a uniform one.
+        high: The upper end of a uniform one.
         shape: The shape of a gamma one.
     """
 
@@ -104,7 +104,7 @@ class Duration:
     shape: float = 1.0
 
     def draw(self, random: Any) -> float:
-        """Return so many seconds, never below 0; `random` is a generator of numpy's."""
+        """Return a duration in seconds, never below 0; `random` is a numpy generator."""
         if self.spread is None:
             return self.mean
         if self.spread == "normal":
@@ -120,7 +120,7 @@ class Duration:
         return max(0.0, float(drawn))
 
     def times(self, factor: float) -> Duration:
-        """Return it, so many times as long.
+        """Return a duration that is longer by a factor.
 
         >>> Duration(mean=0.5).times(2).mean
         1.0
@@ -130,28 +130,28 @@ class Duration:
 
 
 def duration(name: str, value: Any) -> Duration:
-    """Read seconds: a number, or DLIO's mapping such as `{type: normal, mean: 0.3, stdev: 0.1}`."""
+    """Parse seconds: a number, or DLIO's mapping such as `{type: normal, mean: 0.3, stdev: 0.1}`."""
     if not isinstance(value, Mapping):
         return Duration(mean=number(name, value))
-    given = {"low" if key == "min" else "high" if key == "max" else key: part for key, part in value.items()}
-    if "scale" in given:  # DLIO's gamma and exponential
-        given["mean"] = number(name, given.pop("scale")) * number(name, given.get("shape", 1.0))
-    spread = given.pop("type", "normal" if given.get("stdev") else None)
+    settings = {"low" if key == "min" else "high" if key == "max" else key: part for key, part in value.items()}
+    if "scale" in settings:  # DLIO's gamma and exponential
+        settings["mean"] = number(name, settings.pop("scale")) * number(name, settings.get("shape", 1.0))
+    spread = settings.pop("type", "normal" if settings.get("stdev") else None)
     if spread is not None and spread not in _SPREADS:
         raise InputError(f"{name}.type must be one of {', '.join(_SPREADS)}, got {spread!r}")
-    unknown = set(given) - {"mean", "stdev", "low", "high", "shape"}
+    unknown = set(settings) - {"mean", "stdev", "low", "high", "shape"}
     if unknown:
         raise InputError(f"{name} has no {sorted(unknown)[0]!r}; it has type, mean, stdev, min, max, shape, scale")
-    return Duration(spread=spread, **{key: number(f"{name}.{key}", part) for key, part in given.items()})
+    return Duration(spread=spread, **{key: number(f"{name}.{key}", part) for key, part in settings.items()})
 
 
 def _number(name: str, value: Any) -> float:
     try:
         if isinstance(value, bool):
             raise TypeError
-        read = float(value)  # YAML takes 1e-3 for a text
+        parsed = float(value)  # YAML takes 1e-3 for a text
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a number, got {value!r}") from None
-    if not math.isfinite(read):
+    if not math.isfinite(parsed):
         raise InputError(f"{name} must be a finite number, got {value!r}")
-    return read
+    return parsed

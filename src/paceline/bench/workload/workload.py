@@ -1,4 +1,4 @@
-"""Reads a workload: YAML in DLIO's words, then `section.key=value` overrides. What is misspelt is an error."""
+"""Reads a workload: YAML with DLIO's keys, then `section.key=value` overrides. A misspelt key is an error."""
 
 from __future__ import annotations
 
@@ -7,64 +7,64 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from paceline.bench.workload import dlio_keys as keys
 from paceline.bench.workload.sections import Workload
-from paceline.bench.workload.value_parsers import Duration
+from paceline.bench.workload.value_parsers import Duration, ValueParser
 from paceline.errors import InputError
 
 SHIPPED = Path(__file__).parent / "workloads"
-_FEWEST_SAMPLES = 1024  # that scaling leaves, before records are made smaller
+_FEWEST_SAMPLES = 1024  # scaling leaves at least these, and then makes records smaller
 _FEWEST_FILES = 8
-_SECTIONS = {field.name: field.type for field in fields(Workload)}
+_SECTIONS: dict[str, Any] = get_type_hints(Workload)  # name of a section -> its class
+_COMPRESSIONS = {"npz": ("gzip",), "hdf5": ("gzip",), "parquet": ("gzip", "snappy", "zstd")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A workload, and what was said in it that has no effect: (key, reason)."""
+class LoadedWorkload:
+    """A workload, and the keys in it that have no effect: (key, reason)."""
 
     workload: Workload
-    notes: tuple[tuple[str, str], ...]
+    ignored_keys: tuple[tuple[str, str], ...]
 
 
 def shipped_names() -> list[str]:
-    """Name the workloads that are in the package."""
+    """Return the names of the workloads that are shipped."""
     return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
 
 
-def load_workload(name: str, overrides: Sequence[str] = (), *, scale: float = 1.0) -> Described:
-    """Return the workload of a file, or of a name that is shipped.
+def load_workload(name: str, overrides: Sequence[str] = (), *, scale: float = 1.0) -> LoadedWorkload:
+    """Return a workload that is in a file, or that is shipped.
 
     Args:
         name: A YAML file, or one of `shipped_names`.
         overrides: Texts `section.key=value`; DLIO's prefix `++workload.` may be there.
-        scale: The share of its bytes that is to be left; see `scaled`. Overrides are made after it.
+        scale: The share of its bytes that is left; see `scaled`. Overrides are applied after it.
     """
     path = _find(name)
-    given = _parse(path)
-    described = describe(given, str(path))
+    loaded = parse_workload(_read_yaml(path), str(path))
     if scale != 1.0:
-        described = replace(described, workload=scaled(described.workload, scale))
+        loaded = replace(loaded, workload=scaled(loaded.workload, scale))
     if not overrides:
-        return described
-    changed = _changed_by(overrides)
-    workload, notes = _build(described.workload, changed, "the command line")
-    return Described(workload=_checked(workload), notes=(*described.notes, *notes))
+        return loaded
+    workload, ignored = _build(loaded.workload, _parse_overrides(overrides), "the command line")
+    return LoadedWorkload(workload=_checked(workload), ignored_keys=(*loaded.ignored_keys, *ignored))
 
 
-def describe(given: Mapping[str, Any], source: str) -> Described:
-    """Return the workload that a mapping of sections describes."""
-    plain = Workload(**{name: _class_of(name)() for name in _SECTIONS})
-    workload, notes = _build(plain, given, source)
-    return Described(workload=_checked(workload), notes=tuple(notes))
+def parse_workload(sections: Mapping[str, Any], source: str) -> LoadedWorkload:
+    """Return the workload that a mapping of sections describes; `source` names it in errors."""
+    default = Workload(**{name: section() for name, section in _SECTIONS.items()})
+    workload, ignored = _build(default, sections, source)
+    return LoadedWorkload(workload=_checked(workload), ignored_keys=tuple(ignored))
 
 
 def scaled(workload: Workload, scale: float) -> Workload:
-    """Return it with that share of its bytes.
+    """Return a workload with a share of its bytes.
 
-    First samples become fewer, down to about a thousand; then records become smaller, and the emulated compute shorter
-    by the same factor: the bytes per second that the accelerators ask for stay the same. The model shrinks by `scale`.
+    First the number of samples is reduced, down to about a thousand. Then records become smaller, and the emulated
+    compute shorter by the same factor, so that accelerators still ask for the same number of bytes per second. The
+    model shrinks by `scale`.
     """
     if not scale > 0:
         raise InputError(f"scale must be above 0, got {scale}")
@@ -101,81 +101,80 @@ def _find(name: str) -> Path:
         return path
     if (SHIPPED / f"{name}.yaml").is_file():
         return SHIPPED / f"{name}.yaml"
-    raise InputError(
-        f"there is no workload {name!r}{_nearest(name, shipped_names())}; `paceline bench list` names them"
-    )
+    raise InputError(f"there is no workload {name!r}{_nearest(name, shipped_names())}; `paceline bench list` shows all")
 
 
-def _parse(path: Path) -> Mapping[str, Any]:
+def _read_yaml(path: Path) -> Mapping[str, Any]:
     try:
         import yaml
     except ModuleNotFoundError:
         raise InputError("workloads need pyyaml, which is not installed: pip install 'paceline[bench]'") from None
     try:
-        given = yaml.safe_load(path.read_text())
+        sections = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
-        raise InputError(f"{path} is no YAML: {error}") from None
-    if not isinstance(given, Mapping):
+        raise InputError(f"{path} is not YAML: {error}") from None
+    if not isinstance(sections, Mapping):
         raise InputError(f"{path} has no sections: a workload has model, dataset, reader, train and others")
-    if set(given) == {"workload"} and isinstance(given["workload"], Mapping):
-        return dict(given["workload"])
-    return given
+    if set(sections) == {"workload"} and isinstance(sections["workload"], Mapping):
+        return dict(sections["workload"])
+    return sections
 
 
-def _changed_by(overrides: Iterable[str]) -> dict[str, Any]:
+def _parse_overrides(overrides: Iterable[str]) -> dict[str, Any]:
+    """Return the sections with the keys that overrides change."""
     import yaml
 
-    changed: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     for override in overrides:
         key, equals, value = override.lstrip("+").removeprefix("workload.").partition("=")
         section, dot, name = key.partition(".")
         if not (equals and dot and name):
-            raise InputError(f"{override!r} is no override: write section.key=value, such as reader.batch_size=8")
-        changed.setdefault(section, {})[name] = yaml.safe_load(value)
-    return changed
+            raise InputError(f"{override!r} is not an override: write section.key=value, such as reader.batch_size=8")
+        sections.setdefault(section, {})[name] = yaml.safe_load(value)
+    return sections
 
 
-def _build(base: Workload, given: Mapping[str, Any], source: str) -> tuple[Workload, list[tuple[str, str]]]:
-    """Return the workload with what is given, and the notes on what has no effect."""
-    notes: list[tuple[str, str]] = []
+def _build(base: Workload, sections: Mapping[str, Any], source: str) -> tuple[Workload, list[tuple[str, str]]]:
+    """Return the workload with some keys changed, and the keys that have no effect."""
+    ignored: list[tuple[str, str]] = []
     changes: dict[str, dict[str, Any]] = {}
-    for written, value in _flat(given):
+    for written, value in _flatten(sections):
         key = keys.SAME.get(written, written)
         if key in keys.WITHOUT_EFFECT:
-            notes.append((key, keys.WITHOUT_EFFECT[key]))
+            ignored.append((key, keys.WITHOUT_EFFECT[key]))
             continue
         section, _, name = key.partition(".")
         if key in keys.SPREADS:
             section, _, name = keys.SPREADS[key].partition(".")
-            now = changes.setdefault(section, {}).get(name, getattr(getattr(base, section), name))
+            mean = changes.setdefault(section, {}).get(name, getattr(getattr(base, section), name))
             stdev = float(value)
-            changes[section][name] = replace(now, stdev=stdev, spread="normal" if stdev else None)
+            changes[section][name] = replace(mean, stdev=stdev, spread="normal" if stdev else None)
             continue
-        read = _reader_of(key, source)
-        changes.setdefault(section, {})[name] = read(key, value)
-    parts = {section: replace(getattr(base, section), **values) for section, values in changes.items()}
-    return replace(base, **parts), notes
+        parse = _parser_of(key, source)
+        changes.setdefault(section, {})[name] = parse(key, value)
+    changed = {section: replace(getattr(base, section), **values) for section, values in changes.items()}
+    return replace(base, **changed), ignored
 
 
-def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield `section.key` and value; spreads come last, after the means that they go with."""
-    found: list[tuple[str, Any]] = []
-    for written, inside in given.items():
+def _flatten(sections: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield `section.key` and value; spreads come last, after the means that they belong to."""
+    pairs: list[tuple[str, Any]] = []
+    for written, inside in sections.items():
         section = keys.SECTIONS.get(written, written)
         content = {"name": inside} if section == "model" and isinstance(inside, str) else inside
         if section in keys.WITHOUT_EFFECT or section in keys.NOT_SUPPORTED:
-            found.append((section, content))
+            pairs.append((section, content))
         elif content is None:
             continue
         elif not isinstance(content, Mapping):
             raise InputError(f"{section} must be a section with keys, got {content!r}")
         else:
-            found += [pair for key, value in content.items() for pair in _keys_of(f"{section}.{key}", value)]
-    yield from sorted(found, key=lambda pair: pair[0] in keys.SPREADS)
+            pairs += [pair for key, value in content.items() for pair in _flatten_key(f"{section}.{key}", value)]
+    yield from sorted(pairs, key=lambda pair: pair[0] in keys.SPREADS)
 
 
-def _keys_of(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a key, or what is in it where it is a section of its own."""
+def _flatten_key(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a key, or the keys inside it where DLIO has a section within a section."""
     inner = [name for name in keys.SAME if name.startswith(f"{key}.")]
     if isinstance(value, Mapping) and inner:
         for name, part in value.items():
@@ -184,16 +183,18 @@ def _keys_of(key: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def _reader_of(key: str, source: str) -> Any:
+def _parser_of(key: str, source: str) -> ValueParser:
+    """Return what parses the value of a key; a key that is not there is an error with a suggestion."""
     for known, reason in keys.NOT_SUPPORTED.items():
         if key == known or key.startswith(f"{known}."):
-            raise InputError(f"{source}: {key} is a key of DLIO that is not supported: {reason}; leave it out to go on")
+            raise InputError(f"{source}: {key} is a key of DLIO that is not supported: {reason}; leave it out")
     section, _, name = key.partition(".")
     if section not in _SECTIONS:
         raise InputError(f"{source}: there is no section {section!r}{_nearest(section, _known_sections())}")
-    for field in fields(_class_of(section)):
+    for field in fields(_SECTIONS[section]):
         if field.name == name:
-            return field.metadata["read"]
+            parser: ValueParser = field.metadata["parse"]
+            return parser
     here = [known.partition(".")[2] for known in _known_keys() if known.partition(".")[0] == section]
     guess = _nearest(name, here)
     elsewhere = "" if guess else _nearest(key, _known_keys())
@@ -205,29 +206,23 @@ def _known_sections() -> list[str]:
 
 
 def _known_keys() -> list[str]:
-    own = [f"{section}.{field.name}" for section in _SECTIONS for field in fields(_class_of(section))]
+    own = [f"{name}.{field.name}" for name, section in _SECTIONS.items() for field in fields(section)]
     return [*own, *keys.SAME, *keys.SPREADS, *keys.WITHOUT_EFFECT, *keys.NOT_SUPPORTED]
 
 
-def _class_of(section: str) -> Any:
-    from paceline.bench.workload import sections
-
-    return getattr(sections, str(_SECTIONS[section]))
-
-
 def _nearest(name: str, known: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def _checked(workload: Workload) -> Workload:
-    """Refuse what does not go together."""
+    """Return the workload; raise InputError if some of its keys contradict each other."""
     data, flow = workload.dataset, workload.workflow
     if data.format in ("jpeg", "png") and data.num_samples_per_file != 1:
         raise InputError(f"dataset.num_samples_per_file must be 1 for {data.format}: an image file holds one sample")
     if data.compression != "none" and data.compression not in _COMPRESSIONS.get(data.format, ()):
         known = ", ".join(_COMPRESSIONS.get(data.format, ())) or "none"
-        raise InputError(f"dataset.compression {data.compression} is not there for {data.format}; it has: {known}")
+        raise InputError(f"dataset.compression {data.compression} does not exist for {data.format}, which has: {known}")
     if flow.evaluation and not data.num_files_eval:
         raise InputError("workflow.evaluation is on, but dataset.num_files_eval is 0")
     if flow.checkpoint and not flow.train:
@@ -241,9 +236,6 @@ def _checked(workload: Workload) -> Workload:
     return workload
 
 
-_COMPRESSIONS = {"npz": ("gzip",), "hdf5": ("gzip",), "parquet": ("gzip", "snappy", "zstd")}
-
-
 def is_ragged(workload: Workload) -> bool:
     """Say whether samples reach the model with different lengths."""
     data = workload.dataset
@@ -251,21 +243,19 @@ def is_ragged(workload: Workload) -> bool:
 
 
 def as_mapping(workload: Workload) -> dict[str, dict[str, Any]]:
-    """Return the workload as YAML has it, without what may be secret."""
-    told: dict[str, dict[str, Any]] = {}
-    for section in _SECTIONS:
-        part = getattr(workload, section)
-        values = {field.name: getattr(part, field.name) for field in fields(part)}
-        told[section] = {name: _plain(value) for name, value in values.items()}
-    told["storage"]["storage_options"] = sorted(told["storage"]["storage_options"])
-    return told
+    """Return the workload as YAML has it, without the values that may be secret."""
+    sections: dict[str, dict[str, Any]] = {}
+    for name in _SECTIONS:
+        section = getattr(workload, name)
+        sections[name] = {field.name: _yaml_value(getattr(section, field.name)) for field in fields(section)}
+    sections["storage"]["storage_options"] = sorted(sections["storage"]["storage_options"])
+    return sections
 
 
-def _plain(value: Any) -> Any:
+def _yaml_value(value: Any) -> Any:
     if isinstance(value, Duration):
         if value.spread is None:
             return value.mean
-        return {"type": value.spread, **{name: getattr(value, name) for name in ("mean", "stdev", "shape")}} | (
-            {"min": value.low, "max": value.high} if value.spread == "uniform" else {}
-        )
+        parts = {"type": value.spread, "mean": value.mean, "stdev": value.stdev, "shape": value.shape}
+        return parts | ({"min": value.low, "max": value.high} if value.spread == "uniform" else {})
     return list(value) if isinstance(value, tuple) else value

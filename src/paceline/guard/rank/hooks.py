@@ -54,13 +54,13 @@ def arrive(folder: Path) -> None:
     SESSION.open(folder)
     watch_process()
     watch_threads()
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _WatchingFinder())
     for name, watch in _WATCHERS.items():
         if name in sys.modules:
             watch(sys.modules[name])
 
 
-class _Finder(MetaPathFinder):
+class _WatchingFinder(MetaPathFinder):
     """Finds the watched modules where they would be found anyway, and watches them when they are loaded."""
 
     def find_spec(
@@ -74,12 +74,12 @@ class _Finder(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader, _WATCHERS[fullname])
+                    spec.loader = _WatchingLoader(spec.loader, _WATCHERS[fullname])
                 return spec
         return None
 
 
-class _Loader(Loader):
+class _WatchingLoader(Loader):
     """Loads as before, then calls the watcher."""
 
     def __init__(self, inner: Any, then: Callable[[ModuleType], None]) -> None:

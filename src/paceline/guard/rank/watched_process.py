@@ -102,48 +102,6 @@ class Session:
 SESSION = Session()
 
 
-class InCall:
-    """The time that a rank is inside a call: `with InCall(recorder, number): ...` makes it."""
-
-    __slots__ = ("_number", "_recorder")
-
-    def __init__(self, recorder: Recorder, number: int) -> None:
-        self._recorder, self._number = recorder, number
-
-    def __enter__(self) -> None:
-        self._recorder.block(self._number)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            SESSION.note_failure(error, self._number)
-        self._recorder.unblock(self._number)
-
-
-class Posting:
-    """The time in which a request is made: `with Posting(recorder, number, request, active=True): ...`.
-
-    Afterwards the record of the call is kept with the request, or, if the call has raised, the request given back.
-    """
-
-    __slots__ = ("_active", "_number", "_recorder", "_request")
-
-    def __init__(self, recorder: Recorder, number: int, request: int, *, active: bool) -> None:
-        self._recorder, self._number, self._request, self._active = recorder, number, request, active
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        recorder, request = self._recorder, self._request
-        if error is not None:
-            SESSION.note_failure(error, self._number)
-            recorder.requests.free(request)
-            return
-        recorder.leave(self._number)
-        recorder.requests.keep(request, self._number)
-        recorder.requests.activate(request, posted=self._active)
-
-
 def identity_of(*parts: object) -> str:
     """Return a short name for a communicator that is the same on all its members."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()

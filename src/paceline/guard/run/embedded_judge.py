@@ -1,8 +1,7 @@
-"""The judge of a job that switched the guard on by itself: it has no launcher to start, only ranks to look at."""
+"""The judge of a job that called `paceline.guard.enable()`: it starts no launcher and has only ranks to look at."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,54 +12,73 @@ from paceline.guard.judge.judge import Judge
 from paceline.guard.judge.stragglers import Stragglers
 from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.local_rings import LocalRings
-from paceline.guard.run.watched_run import LOOK_SECONDS, Options
+from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
+from paceline.guard.run.kept_records import keep_records
+from paceline.guard.run.run_folder import name_judge
+from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
+from paceline.guard.run.watch_options import WatchOptions
+from paceline.guard.run.watched_run import LOOK_SECONDS, look_once
 from paceline.guard.verdict.finding import Finding
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
-from paceline.process.procfs import is_there, start_time
+from paceline.process.exit_codes import FINDING_CODE
 
-_JOIN_SECONDS = 3.0  # how long to wait for the first rank, once the one that started us has gone
+_JOIN_SECONDS = 3.0  # how long to wait for the first rank once the one that started us has exited
+_ASKED = ("a job that switched the guard on",)
 
 
-def watch_ranks(folder: Path, starter: int, options: Options) -> tuple[Finding, Path | None] | None:
-    """Judge until the ranks have gone, or a finding is certain; then kill them. Remove the folder in the end."""
+def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome:
+    """Judge until all ranks have exited or a finding is certain; then kill them and keep their records.
+
+    The exit code of the outcome is None: only the job's launcher knows it. The folder is removed at the end.
+
+    Args:
+        folder: The folder of the run, which the first rank has made.
+        starter: The process of that rank.
+        options: As for a run of our own; there is no command to pass `variables` to.
+    """
     mpi_files = mpi_files_now()
+    announce_run(folder, _ASKED, options.out)
+    outcome = RunOutcome(exit_code=None, finding=None, records=None)
+    write_outcome(folder, outcome)
     with _rings(folder) as rings:
         finding = _watch(rings, folder, starter, options)
         if finding is None:
-            return None
-        end_all([], also=[process for job in rings.jobs() for process in job.processes()])
+            return outcome
+        jobs = rings.jobs()
+        end_all([], also=[process for job in jobs for process in job.processes()])
         remove_mpi_leftovers(mpi_files)
-        return finding, options.keep(folder, rings.jobs(), finding)
+        records = keep_records(options.out, folder, jobs, finding, options.asked or _ASKED)
+        if records is not None:
+            write_diagnosis(records / DIAGNOSIS, FINDING_CODE, finding)
+        outcome = RunOutcome(exit_code=None, finding=finding, records=records)
+        write_outcome(folder, outcome)
+        return outcome
 
 
 @contextmanager
 def _rings(folder: Path) -> Iterator[LocalRings]:
     rings = LocalRings(folder)
     try:
-        (folder / "judge").write_text(f"{os.getpid()} {start_time(os.getpid())}")
+        name_judge(folder)
         yield rings
     finally:
         rings.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _watch(rings: LocalRings, folder: Path, starter: int, options: Options) -> Finding | None:
+def _watch(rings: LocalRings, folder: Path, starter: int, options: WatchOptions) -> Finding | None:
     judge = Judge(rings, folder)
     stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
-    lonely_since = None
+    alone_since = None  # since when there is neither a rank nor the process that started us
     while True:
         rings.wait(LOOK_SECONDS)
-        found = judge.look()
-        if found is not None:
-            return found
-        worlds = rings.jobs()
-        for notice in [notice for world in worlds for notice in stragglers.look(world)]:
-            if notice.finding is not None:
-                return notice.finding
-            options.on_notice(notice)
-        if worlds and all(world.has_ended() for world in worlds):
+        finding = look_once(judge, rings, stragglers, options)
+        if finding is not None:
+            return finding
+        jobs = rings.jobs()
+        if jobs and all(job.has_ended() for job in jobs):
             return judge.look_back(failed=True)
-        if not worlds and not is_there(starter):
-            lonely_since = lonely_since or time.monotonic()
-            if time.monotonic() - lonely_since > _JOIN_SECONDS:
+        if not jobs and not Path(f"/proc/{starter}").exists():
+            alone_since = alone_since or time.monotonic()
+            if time.monotonic() - alone_since > _JOIN_SECONDS:
                 return None

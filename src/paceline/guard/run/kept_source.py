@@ -17,7 +17,7 @@ def keep_lines(sites: Iterable[tuple[str, str]]) -> KeptLines:
     """Return the lines around sites.
 
     Args:
-        sites: The folder that a rank runs in, and file:line as it is shown, which is from there or absolute.
+        sites: The folder that a rank runs in, and file:line as it is shown: relative to that folder, or absolute.
     """
     wanted: dict[tuple[str, str], set[int]] = {}
     for folder, site in list(dict.fromkeys(sites))[:_MAX_SITES]:
@@ -25,17 +25,19 @@ def keep_lines(sites: Iterable[tuple[str, str]]) -> KeptLines:
         if path and line.isdigit():
             around = range(max(1, int(line) - _AROUND), int(line) + _AROUND + 1)
             wanted.setdefault((os.path.join(folder, path), path), set()).update(around)
-    kept: KeptLines = {}
+    lines_of_file: KeptLines = {}
     for (path, shown), numbers in wanted.items():
-        lines = _lines_of(path)
-        found = {str(number): lines[number - 1][:_MAX_LINE] for number in sorted(numbers) if number <= len(lines)}
-        if found:
-            kept.setdefault(shown, {}).update(found)
-    return kept
+        lines = _read_lines(path)
+        wanted_lines = {
+            str(number): lines[number - 1][:_MAX_LINE] for number in sorted(numbers) if number <= len(lines)
+        }
+        if wanted_lines:
+            lines_of_file.setdefault(shown, {}).update(wanted_lines)
+    return lines_of_file
 
 
-def _lines_of(path: str) -> list[str]:
-    """Return the lines of a file; none if it cannot be read, as code that was typed in or came out of an archive."""
+def _read_lines(path: str) -> list[str]:
+    """Return the lines of a file; none if it cannot be read, such as code that was typed in or lies in an archive."""
     try:
         if not os.path.isfile(path) or os.path.getsize(path) > _MAX_FILE_BYTES:
             return []

@@ -1,7 +1,7 @@
-"""Runs that are going on: what one says of itself in its folder, and how another process finds it and reads along.
+"""Runs in progress: what each says about itself in its folder, and how another process finds it and follows it.
 
-Who reads along touches nothing. How the run ended is written to a file that is there from the begin: whoever holds it
-open can still read it when the folder has gone.
+A follower changes nothing. How the run ended is written to a file that is there from the start: whoever holds it open
+can still read it when the folder has been removed.
 """
 
 from __future__ import annotations
@@ -16,27 +16,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from paceline.guard.run.kept_records import DEFAULT_FOLDER
+from paceline.guard.run.run_folder import MEMORY, PREFIX
+from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.finding_json import diagnosis_to_json, finding_from_json
 from paceline.process.procfs import start_time
 from paceline.process.whole_files import write_whole
 
-PREFIX = "paceline-run-"
-MEMORY = Path("/dev/shm")
 _ABOUT, _OUTCOME = "about.json", "outcome.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A run that is going on."""
+class OngoingRun:
+    """A run in progress."""
 
     folder: Path  # where its rings are
     pid: int  # of the judge
     command: tuple[str, ...]
     cwd: Path
-    out: Path | None  # the folder of records that was asked for
+    out: Path | None  # the folder for records that was asked for
     began: float  # seconds since 1970
 
 
-def describe_run(folder: Path, command: Sequence[str], out: Path | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """How a run ended."""
+
+    exit_code: int | None  # None where only the job's launcher knows it
+    finding: Finding | None
+    records: Path | None  # where the records were kept
+
+
+def announce_run(folder: Path, command: Sequence[str], out: Path | None) -> None:
     """Say in the folder of a run what it is, so that others find it."""
     pid = os.getpid()
     about = {
@@ -47,52 +58,72 @@ def describe_run(folder: Path, command: Sequence[str], out: Path | None) -> None
     write_whole(folder / _ABOUT, json.dumps(about).encode())
 
 
-def write_outcome(folder: Path, outcome: dict[str, Any]) -> None:
-    """Write how the run ended, into the file that readers hold open."""
+def write_outcome(folder: Path, outcome: RunOutcome) -> None:
+    """Write how the run ended into the file that followers hold open."""
+    records = str(outcome.records.absolute()) if outcome.records is not None else None
+    value = {**diagnosis_to_json(outcome.exit_code, outcome.finding), "records": records}
     with suppress(FileNotFoundError), (folder / _OUTCOME).open("r+") as file:
         file.truncate()
-        file.write(json.dumps(outcome))
+        file.write(json.dumps(value))
 
 
-def open_outcome(run: Run) -> IO[str]:
-    """Open the file into which the run will write how it ended."""
+def open_outcome(run: OngoingRun) -> IO[str]:
+    """Open the file to which the run will write how it ended."""
     return (run.folder / _OUTCOME).open()
 
 
-def read_outcome(file: IO[str]) -> dict[str, Any] | None:
+def read_outcome(file: IO[str]) -> RunOutcome | None:
     """Return how the run ended; None if it did not say, for example because it was killed."""
     file.seek(0)
-    with suppress(ValueError):
-        found = json.load(file)
-        return found if isinstance(found, dict) else None
-    return None
+    try:
+        value = json.load(file)
+    except ValueError:  # empty, or cut off in the middle
+        return None
+    return parse_outcome(value)
 
 
-def is_going(run: Run) -> bool:
-    """Say whether the judge of a run still lives."""
-    found = _read(run.folder)
-    return found is not None and found.pid == run.pid
-
-
-def find_runs(place: Path | None = None) -> list[Run]:
-    """Return the runs that are going on, the youngest first.
+def parse_outcome(value: Any, records: Path | None = None) -> RunOutcome:
+    """Return the outcome that a diagnosis holds; raise ValueError, TypeError or KeyError if it is not a diagnosis.
 
     Args:
-        place: only those that keep their records there, were started there, or have their rings there.
+        value: What was read as JSON.
+        records: Where the records are, if the diagnosis lies among them and does not say so.
     """
-    found = sorted(_all_runs(), key=lambda run: -run.began)
-    if place is None:
-        return found
-    wanted = place.resolve()
-    return [run for run in found if wanted in _places(run)]
+    if records is None and value["records"]:
+        records = Path(value["records"])
+    code, finding = value["exit_code"], value["finding"]
+    return RunOutcome(
+        exit_code=None if code is None else int(code),
+        finding=None if finding is None else finding_from_json(finding),
+        records=records,
+    )
 
 
-def _places(run: Run) -> set[Path]:
-    out = run.out if run.out is not None else run.cwd / "paceline-out"
+def is_ongoing(run: OngoingRun) -> bool:
+    """Say whether the judge of a run still lives."""
+    now = _read(run.folder)
+    return now is not None and now.pid == run.pid
+
+
+def find_runs(folder: Path | None = None) -> list[OngoingRun]:
+    """Return the runs in progress, the youngest first.
+
+    Args:
+        folder: Only those that keep their records there, were started there, or have their rings there.
+    """
+    runs = sorted(_all_runs(), key=lambda run: -run.began)
+    if folder is None:
+        return runs
+    wanted = folder.resolve()
+    return [run for run in runs if wanted in _folders_of(run)]
+
+
+def _folders_of(run: OngoingRun) -> set[Path]:
+    out = run.out if run.out is not None else run.cwd / DEFAULT_FOLDER
     return {run.folder.resolve(), run.cwd.resolve(), out.resolve()}
 
 
-def _all_runs() -> Iterator[Run]:
+def _all_runs() -> Iterator[OngoingRun]:
     for parent in {MEMORY, Path(tempfile.gettempdir())}:
         for folder in parent.glob(f"{PREFIX}*"):
             run = _read(folder)
@@ -100,12 +131,13 @@ def _all_runs() -> Iterator[Run]:
                 yield run
 
 
-def _read(folder: Path) -> Run | None:
+def _read(folder: Path) -> OngoingRun | None:
+    """Return what a run says about itself; None if there is no such run, or its judge has exited."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         about = json.loads((folder / _ABOUT).read_text())
         if start_time(about["pid"]) != about["start_time"]:
             return None
-        return Run(
+        return OngoingRun(
             folder=folder,
             pid=about["pid"],
             command=tuple(map(str, about["command"])),

@@ -19,12 +19,20 @@ from paceline.guard.verdict.finding import (
 VERSION = 1
 
 
-def diagnosis_to_json(exit_code: int, finding: Finding | None) -> dict[str, Any]:
-    """Return the outcome of a run."""
-    outcome = "finding" if finding is not None else "failed" if exit_code else "ok"
+def outcome_of(exit_code: int | None, finding: Finding | None) -> str:
+    """Return how a run ended: `ok`, `finding` or `failed`.
+
+    >>> outcome_of(0, None), outcome_of(3, None)
+    ('ok', 'failed')
+    """
+    return "finding" if finding is not None else "failed" if exit_code else "ok"
+
+
+def diagnosis_to_json(exit_code: int | None, finding: Finding | None) -> dict[str, Any]:
+    """Return the diagnosis of a run; the exit code is None where only the job's launcher knows it."""
     return {
         "version": VERSION,
-        "outcome": outcome,
+        "outcome": outcome_of(exit_code, finding),
         "exit_code": exit_code,
         "finding": None if finding is None else finding_to_json(finding),
     }

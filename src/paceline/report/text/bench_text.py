@@ -1,12 +1,13 @@
-"""The benchmark as text: workloads, the figures of a run, two sides compared, and the search for the largest number."""
+"""The benchmark as text: workloads, the figures of a run, a comparison of runs, and the search for the most ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from paceline.bench.results.compare import Compared
+from paceline.bench.data.generate import SplitEntry
+from paceline.bench.results.compare import FigureComparison
 from paceline.bench.results.fit import Fit
+from paceline.bench.results.run_summary import Metrics, RunSummary
 from paceline.bench.workload.sections import Workload
 from paceline.errors import name_ranks
 from paceline.plan import Summary
@@ -16,7 +17,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def size_text(num_bytes: float) -> str:
-    """Say a number of bytes shortly.
+    """Return a number of bytes in a readable unit.
 
     >>> size_text(65536), size_text(146_600_628)
     ('64 KiB', '139.8 MiB')
@@ -45,17 +46,17 @@ def workloads_as_text(workloads: Sequence[tuple[str, Workload]]) -> str:
                 f"{workload.train.computation_time.mean:g} s",
             ]
         )
-    header = ["workload", "format", "files", "samples/file", "record", "in all", "batch", "compute"]
+    header = ["workload", "format", "files", "samples/file", "record", "total", "batch", "compute"]
     return table_text(header, rows)
 
 
-def notes_as_text(notes: Sequence[tuple[str, str]]) -> str:
-    """Say which keys have no effect."""
-    return "\n".join(f"  {key} has no effect: {reason}" for key, reason in notes)
+def ignored_as_text(ignored_keys: Sequence[tuple[str, str]]) -> str:
+    """Say which keys have no effect, and why."""
+    return "\n".join(f"  {key} has no effect: {reason}" for key, reason in ignored_keys)
 
 
 def plans_as_text(workload: Workload, plans: dict[str, Summary], world_size: int) -> str:
-    """Say what the plan makes of the samples."""
+    """Say how many steps the plan has, and what becomes of the samples."""
     lines = []
     for phase, counts in plans.items():
         batch = workload.reader.batch_size if phase == "train" else workload.reader.batch_size_eval
@@ -67,115 +68,122 @@ def plans_as_text(workload: Workload, plans: dict[str, Summary], world_size: int
     return "\n".join(lines)
 
 
-def generated_as_text(url: str, splits: dict[str, Any]) -> str:
+def generated_as_text(url: str, splits: dict[str, SplitEntry]) -> str:
     """Say what was generated."""
     parts = [
-        f"{told['num_files']} {split} files, {told['num_samples']} samples, {size_text(told['num_bytes'])}"
-        for split, told in splits.items()
+        f"{entry['num_files']} {split} files, {entry['num_samples']} samples, {size_text(entry['num_bytes'])}"
+        for split, entry in splits.items()
     ]
     return f"{'; '.join(parts)}\nwritten: {url}/manifest.json"
 
 
-def summary_as_text(summary: dict[str, Any]) -> str:
+def summary_as_text(summary: RunSummary) -> str:
     """Lay the figures of a run out."""
-    metric, more = summary["metric"], summary["paceline"]
     ranks, hosts = summary["num_accelerators"], summary["num_hosts"]
     lines = [f"{summary['workload']}: {ranks} ranks ({summary['carrier']}) on {hosts} host{'s' if hosts != 1 else ''}"]
     if summary["outcome"] != "ok":
-        lines[0] += f"; {summary['outcome']}: what there was until then"
-    lines += table_text(["", "", ""], _figure_rows(metric)).splitlines()[1:]
-    lines += table_text(["", ""], _more_rows(summary, more)).splitlines()[1:]
-    lines += _cache_lines(summary, more)
+        lines[0] += f"; {summary['outcome']}: these are the figures until then"
+    lines += table_text(["", "", ""], _metric_rows(summary["metric"])).splitlines()[1:]
+    lines += table_text(["", ""], _own_rows(summary)).splitlines()[1:]
+    lines += _cache_lines(summary)
     return "\n".join(lines)
 
 
-def _figure_rows(metric: dict[str, Any]) -> list[list[str]]:
+def _metric_rows(metric: Metrics) -> list[list[str]]:
     rows = []
     for phase in ("train", "eval"):
         if f"{phase}_au_mean_percentage" not in metric:
             continue
-        verdict = {"success": "as expected", "fail": "BELOW what is expected"}
-        said = verdict[metric[f"{phase}_au_meet_expectation"]] if phase == "train" else ""
+        words = {"success": "as expected", "fail": "BELOW what is expected"}
+        verdict = words[metric[f"{phase}_au_meet_expectation"]] if phase == "train" else ""
         rows += [
-            [f"  {phase} utilisation", _spread(metric, f"{phase}_au", "percentage", "%"), said],
-            [f"  {phase} throughput", _spread(metric, f"{phase}_throughput", "samples_per_second", "samples/s"), ""],
-            [f"  {phase} reading", _spread(metric, f"{phase}_io", "MB_per_second", "MiB/s"), ""],
+            [f"  {phase} utilisation", _mean_text(metric, f"{phase}_au", "percentage", "%"), verdict],
+            [f"  {phase} throughput", _mean_text(metric, f"{phase}_throughput", "samples_per_second", "samples/s"), ""],
+            [f"  {phase} reading", _mean_text(metric, f"{phase}_io", "MB_per_second", "MiB/s"), ""],
         ]
-    for name, said in (("save", "checkpoint written"), ("load", "checkpoint read back")):
+    for name, label in (("save", "checkpoint written"), ("load", "checkpoint read back")):
         if f"{name}_checkpoint_duration_mean_seconds" in metric:
             speed = f"{metric[f'{name}_checkpoint_io_mean_GB_per_second']:.3g} GiB/s"
-            rows.append([f"  {said}", f"{metric[f'{name}_checkpoint_duration_mean_seconds']:.3f} s", speed])
+            rows.append([f"  {label}", f"{metric[f'{name}_checkpoint_duration_mean_seconds']:.3f} s", speed])
     return rows
 
 
-def _spread(metric: dict[str, Any], name: str, unit: str, said: str) -> str:
-    return f"{metric[f'{name}_mean_{unit}']:,.1f} +- {metric[f'{name}_stdev_{unit}']:,.1f} {said}"
+def _mean_text(metric: Metrics, name: str, unit: str, shown_unit: str) -> str:
+    return f"{metric[f'{name}_mean_{unit}']:,.1f} +- {metric[f'{name}_stdev_{unit}']:,.1f} {shown_unit}"
 
 
-def _more_rows(summary: dict[str, Any], more: dict[str, Any]) -> list[list[str]]:
-    steps = more["steps_per_rank"]
+def _own_rows(summary: RunSummary) -> list[list[str]]:
+    """Return the rows of what DLIO's metrics leave out."""
+    own = summary["paceline"]
+    steps = own["steps_per_rank"]
     rows = [["  steps", groups_text(list(steps.values())) if steps else "none"]]
     for phase, counts in summary["plan"].items():
         parts = [f"{counts['num_used']} used", f"{counts['num_dropped']} dropped"]
         parts += [f"{counts[f'num_{name}']} {name}" for name in ("padded", "repeated") if counts[f"num_{name}"]]
         rows.append([f"  samples of an epoch ({phase})", ", ".join(parts)])
-    rows.append(["  read in all", f"{more['samples_read']} samples, {size_text(more['bytes_read'])}"])
-    if more["time_to_first_batch_seconds"] is not None:
-        rows.append(["  launch to first batch", f"{more['time_to_first_batch_seconds']:.2f} s"])
-    told = more["load_seconds_percentiles"]
-    if told["p50"] is not None:
-        parts = [f"{name} {1000 * value:.2f}" for name, value in told.items()]
+    rows.append(["  read in total", f"{own['samples_read']} samples, {size_text(own['bytes_read'])}"])
+    if own["time_to_first_batch_seconds"] is not None:
+        rows.append(["  launch to first batch", f"{own['time_to_first_batch_seconds']:.2f} s"])
+    waits = {name: seconds for name, seconds in own["load_seconds_percentiles"].items() if seconds is not None}
+    if waits:
+        parts = [f"{name} {1000 * seconds:.2f}" for name, seconds in waits.items()]
         rows.append(["  wait for a batch (ms)", ", ".join(parts)])
-    if more["cpu_seconds_per_sample"] is not None:
-        rows.append(["  processor time of loading", f"{1e6 * more['cpu_seconds_per_sample']:.0f} us per sample"])
-    if more["spread_between_ranks"] is not None and len(steps) > 1:
-        said = f"{name_ranks([more['straggler']])}, {more['spread_between_ranks']:.2f} times the mean"
-        rows.append(["  busiest rank", said])
+    if own["cpu_seconds_per_sample"] is not None:
+        rows.append(["  processor time of loading", f"{1e6 * own['cpu_seconds_per_sample']:.0f} us per sample"])
+    if own["spread_between_ranks"] is not None and own["straggler"] is not None and len(steps) > 1:
+        busiest = f"{name_ranks([own['straggler']])}, {own['spread_between_ranks']:.2f} times the mean"
+        rows.append(["  busiest rank", busiest])
     return rows
 
 
-def _cache_lines(summary: dict[str, Any], more: dict[str, Any]) -> list[str]:
-    share = more["cache_share"]
+def _cache_lines(summary: RunSummary) -> list[str]:
+    share = summary["paceline"]["cache_share"]
     lines = [] if share is None else [f"  {share:.0%} of what was read came from the page cache"]
     if any(summary["potential_caching"]):
         data, memory = summary["data_size_per_host_GB"], min(summary["host_memory_GB"])
-        said = f"the data set ({size_text(data * 2**30)}) fits in memory ({memory:.0f} GiB)"
-        rest = "reader.cache=drop reads it from storage in each epoch"
-        lines.append(f"  {said}: figures may be the cache's; {rest}")
+        lines.append(
+            f"  the data set ({size_text(data * 2**30)}) fits in memory ({memory:.0f} GiB), so these may be figures of "
+            "the cache; reader.cache=drop reads from storage in each epoch"
+        )
     return lines
 
 
-def compared_as_text(found: Sequence[Compared], differences: Sequence[str], names: tuple[str, str]) -> str:
-    """Lay two sides out beside each other."""
+def comparison_as_text(
+    comparisons: Sequence[FigureComparison], differences: Sequence[str], names: tuple[str, str]
+) -> str:
+    """Lay two sides out next to each other."""
     rows = []
-    for each in found:
+    for each in comparisons:
         ratio = "-" if each.ratio is None else f"{each.ratio:.3f}"
         spread = "" if each.spread is None else f"{each.spread[0]:.3f} to {each.spread[1]:.3f}"
         name = each.name.partition(".")[2]
-        rows.append([name, _side(each.first), _side(each.second), ratio, spread, each.verdict])
-    lines = [f"A: {names[0]} ({_runs(found, 'first')}); B: {names[1]} ({_runs(found, 'second')})"]
+        rows.append([name, _range_text(each.first), _range_text(each.second), ratio, spread, each.verdict])
+    first = _runs_text(each.first for each in comparisons)
+    second = _runs_text(each.second for each in comparisons)
+    lines = [f"A: {names[0]} ({first}); B: {names[1]} ({second})"]
     lines += [f"they differ in {difference}" for difference in differences]
-    return "\n".join([*lines, table_text(["figure", "A", "B", "B/A", "least to most", ""], rows)])
+    return "\n".join([*lines, table_text(["figure", "A", "B", "B/A", "lowest to highest", ""], rows)])
 
 
-def _side(values: Sequence[float]) -> str:
+def _runs_text(sides: Iterable[Sequence[float]]) -> str:
+    """Say how many runs a side has: a figure may be missing from some of them."""
+    count = max(len(values) for values in sides)
+    return f"{count} run{'s' if count != 1 else ''}"
+
+
+def _range_text(values: Sequence[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def _runs(found: Sequence[Compared], side: str) -> str:
-    count = max(len(getattr(each, side)) for each in found)
-    return f"{count} run{'s' if count != 1 else ''}"
-
-
-def fit_as_text(found: Fit) -> str:
+def fit_as_text(result: Fit) -> str:
     """Say how many accelerators are kept busy."""
     rows = [
-        [tried.ranks, f"{tried.utilisation:.1f} %", f"{tried.samples_per_second:,.1f}"]
-        for tried in sorted(found.tried, key=lambda tried: tried.ranks)
+        [trial.ranks, f"{trial.utilisation:.1f} %", f"{trial.samples_per_second:,.1f}"]
+        for trial in sorted(result.trials, key=lambda trial: trial.ranks)
     ]
-    told = f"{found.largest} accelerators keep {found.target:.0f} % utilisation or more"
-    if not found.largest:
-        told = f"not even one accelerator keeps {found.target:.0f} % utilisation"
-    lines = [table_text(["ranks", "utilisation", "samples/s"], rows), told]
-    return "\n".join([*lines, f"no more were tried: {found.limit}"] if found.limit else lines)
+    verdict = f"{result.largest} accelerators keep {result.target:.0f} % utilisation or more"
+    if not result.largest:
+        verdict = f"not even one accelerator keeps {result.target:.0f} % utilisation"
+    lines = [table_text(["ranks", "utilisation", "samples/s"], rows), verdict]
+    return "\n".join([*lines, f"no more were tried: {result.limit}"] if result.limit else lines)

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from paceline.errors import name_ranks
 from paceline.lab.case import Case
-from paceline.lab.check_cases import Verdict, ending_of
-from paceline.lab.run_case import Ended
+from paceline.lab.observed_run import ObservedRun
+from paceline.lab.verdicts import CaseVerdict, ending_of
 from paceline.report.text.tables import table_text
 
 
@@ -47,7 +47,7 @@ def fix_as_text(case: Case) -> str:
     return "\n".join([f"cause: {case.cause}", "", case.fix(), "", f"in Paceline: {case.prevention}"])
 
 
-def bare_as_text(case: Case, library: str, ended: Ended) -> str:
+def bare_as_text(case: Case, library: str, ended: ObservedRun) -> str:
     """Return what a bare run did: the last output of each rank, and for how long nothing moved."""
     ending = ending_of(case, ended)
     lines = [f"{case.id}, bare, {case.num_ranks} ranks, {library}: {ending}"]
@@ -65,28 +65,28 @@ def bare_as_text(case: Case, library: str, ended: Ended) -> str:
     return "\n".join(lines)
 
 
-def _wrong_lines(case: Case, ended: Ended) -> list[str]:
+def _wrong_lines(case: Case, ended: ObservedRun) -> list[str]:
     wrong = [rank for rank, line in enumerate(ended.results) if line != case.result[rank]]
     lines = [f"wrong on {name_ranks(wrong)}; it should have been:"]
     return lines + [f"  {case.result[rank]}" for rank in wrong]
 
 
-def guarded_as_text(case: Case, ended: Ended) -> str:
+def guarded_as_text(case: Case, ended: ObservedRun) -> str:
     """Return what ranks printed under the guard, then what the guard printed."""
     lines = [f"{case.id}, {case.num_ranks} ranks, under the guard"]
     for rank, seen in enumerate(ended.ranks):
         lines += [f"  rank {rank} | {line}" for line in [*seen.out.splitlines(), *seen.err.splitlines()[-1:]]]
-    from_guard = [line for line in ended.said.splitlines() if not line.startswith("  records:")]
+    from_guard = [line for line in ended.output.splitlines() if not line.startswith("  records:")]
     if ended.outcome is not None and ended.outcome["finding"] is None and ended.exit_code == 0:
         from_guard.append(f"no finding; exit code 0 after {ended.seconds:.1f} s; {ending_of(case, ended)}")
     return "\n".join([*lines, *from_guard])
 
 
-def verdicts_as_text(case: Case, verdicts: Sequence[Verdict]) -> str:
+def verdicts_as_text(case: Case, verdicts: Sequence[CaseVerdict]) -> str:
     """Return whether a case holds, one line for each of its runs."""
     state = "ok" if all(verdict.holds for verdict in verdicts) else "BROKEN"
     lines = [f"{state:6}  {case.id} ({case.carrier}, {case.num_ranks} ranks)"]
     for verdict in verdicts:
         seconds = f"{verdict.seconds:4.1f} s" if verdict.seconds else " " * 6
-        lines.append(f"  {'' if verdict.holds else 'NOT '}{verdict.part:8} {seconds}  {verdict.said}")
+        lines.append(f"  {'' if verdict.holds else 'NOT '}{verdict.part:8} {seconds}  {verdict.text}")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """File formats: records in, a file out, and one record back.
 
-A file of one record is read whole; of one with many, only the record is read, where the format allows it. A format's
-package is imported when it is used.
+A file of one record is read whole. From a file of many only the record is read, where the format allows it. The package
+that a format needs is imported when it is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from paceline.bench.data.files import Bytes, Files
 from paceline.errors import InputError
 
 INSTALL = "pip install 'paceline[bench]'"
-_HOMES = {
+_MODULES = {
     "npz": "numpy_files",
     "npy": "numpy_files",
     "raw": "plain",
@@ -26,17 +26,17 @@ _HOMES = {
 }
 
 
-class Opened(Protocol):
+class OpenRecordFile(Protocol):
     """A file that holds several records, while it is open."""
 
     def record(self, slot: int) -> tuple[Bytes, int]:
         """Return a record, and how many bytes of the file belong to it."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
-class Format(Protocol):
+class RecordFormat(Protocol):
     """One format, for one set of files."""
 
     def encode(self, records: list[Bytes]) -> bytes | memoryview:
@@ -45,16 +45,16 @@ class Format(Protocol):
     def decode(self, content: bytes) -> Bytes:
         """Return the record of a file that holds one."""
 
-    def open(self, file: BinaryIO, number: int) -> Opened:
-        """Take up a file that holds several records; `number` says which it is."""
+    def open(self, file: BinaryIO, number: int) -> OpenRecordFile:
+        """Open a file that holds several records; `number` says which it is."""
 
 
-def format_of(files: Files) -> Format:
+def format_of(files: Files) -> RecordFormat:
     """Return the format of these files."""
     name = files.dataset.format
     try:
-        home = import_module(f"paceline.bench.data.formats.{_HOMES[name]}")
+        module = import_module(f"paceline.bench.data.formats.{_MODULES[name]}")
     except ModuleNotFoundError as error:
         raise InputError(f"{name} files need {error.name}, which is not installed: {INSTALL}") from None
-    made: Format = home.FORMATS[name](files)
-    return made
+    record_format: RecordFormat = module.FORMATS[name](files)
+    return record_format

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 
 from paceline.bench.data.files import Bytes, Files
-from paceline.bench.data.formats.plain import Places
+from paceline.bench.data.formats.plain import RecordSpans
 
-_CHUNK = 1 << 20  # bytes, if nothing is said
+_CHUNK = 1 << 20  # bytes, by default
 
 
 class Hdf5:
@@ -22,36 +22,36 @@ class Hdf5:
 
     def encode(self, records: list[Bytes]) -> memoryview:
         """Return a file of these records."""
-        data, made = self._files.dataset, io.BytesIO()
+        data, buffer = self._files.dataset, io.BytesIO()
         content = records[0] if len(records) == 1 else np.concatenate(records)
         settings: dict[str, Any] = {}
         if data.compression != "none" or data.enable_chunking:
             settings["chunks"] = (min(content.size, data.chunk_size or _CHUNK),)
         if data.compression == "gzip":
             settings |= {"compression": "gzip", "compression_opts": min(9, data.compression_level)}
-        with h5py.File(made, "w") as file:
+        with h5py.File(buffer, "w") as file:
             file.create_dataset("records", data=content, **settings)
-        return made.getbuffer()
+        return buffer.getbuffer()
 
     def decode(self, content: bytes) -> Bytes:
         """Return the record of a file that holds one."""
         with h5py.File(io.BytesIO(content), "r") as file:
             return np.asarray(file["records"][:])
 
-    def open(self, file: BinaryIO, number: int) -> _OpenedHdf5:
-        """Take up a file that holds several records."""
-        return _OpenedHdf5(file, Places(self._files, number))
+    def open(self, file: BinaryIO, number: int) -> _OpenHdf5File:
+        """Open a file that holds several records."""
+        return _OpenHdf5File(file, RecordSpans(self._files, number))
 
 
-class _OpenedHdf5:
-    def __init__(self, file: BinaryIO, places: Places) -> None:
-        self._file, self._places = file, places
+class _OpenHdf5File:
+    def __init__(self, file: BinaryIO, spans: RecordSpans) -> None:
+        self._file, self._spans = file, spans
         self._hdf5 = h5py.File(file, "r")
         self._records = self._hdf5["records"]
 
     def record(self, slot: int) -> tuple[Bytes, int]:
-        begin, length = self._places[slot]
-        return np.asarray(self._records[begin : begin + length]), length
+        start, length = self._spans[slot]
+        return np.asarray(self._records[start : start + length]), length
 
     def close(self) -> None:
         self._hdf5.close()

@@ -1,4 +1,4 @@
-"""JPEG and PNG: a grey square of random points for each record. A JPEG gives back what is near, not the same."""
+"""JPEG and PNG: a grey square of random points for each record. What a JPEG gives back is near, but not equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from paceline.bench.data.files import Bytes, Files
-from paceline.bench.data.formats import Opened
+from paceline.bench.data.formats import OpenRecordFile
 from paceline.errors import InputError
 
 
@@ -24,17 +24,17 @@ class _Picture:
         """Return a file of one record."""
         (record,) = records
         side = math.isqrt(record.size)
-        made = io.BytesIO()
+        buffer = io.BytesIO()
         settings = {"compress_level": min(9, self._level)} if self._name == "PNG" else {"quality": 75}
-        Image.fromarray(record.reshape(side, side)).save(made, self._name, **settings)
-        return made.getbuffer()
+        Image.fromarray(record.reshape(side, side)).save(buffer, self._name, **settings)
+        return buffer.getbuffer()
 
     def decode(self, content: bytes) -> Bytes:
         """Return the record of a file that holds one."""
         with Image.open(io.BytesIO(content), formats=[self._name]) as picture:
             return np.asarray(picture).reshape(-1)
 
-    def open(self, file: BinaryIO, number: int) -> Opened:
+    def open(self, file: BinaryIO, number: int) -> OpenRecordFile:
         """Refuse: an image file holds one record."""
         raise InputError("an image file holds one sample")
 

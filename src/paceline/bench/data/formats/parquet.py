@@ -1,4 +1,4 @@
-"""Parquet: a column `x` of bytes, in row groups. A row group is the least that can be read."""
+"""Parquet: a column `x` of bytes, in row groups. A row group is the smallest part that can be read."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ class Parquet:
 
     def encode(self, records: list[Bytes]) -> memoryview:
         """Return a file of these records."""
-        made = io.BytesIO()
+        buffer = io.BytesIO()
         table = pa.table({"x": pa.array([record.tobytes() for record in records], pa.binary())})
         pq.write_table(  # statistics would hold whole records
             table,
-            made,
+            buffer,
             row_group_size=self._rows,
             compression=self._codec,
             use_dictionary=False,
             write_statistics=False,
         )
-        return made.getbuffer()
+        return buffer.getbuffer()
 
     def decode(self, content: bytes) -> Bytes:
         """Return the record of a file that holds one."""
-        opened = _OpenedParquet(io.BytesIO(content), self._rows)
+        opened = _OpenParquetFile(io.BytesIO(content), self._rows)
         record, _ = opened.record(0)
         opened.close()
         return record
 
-    def open(self, file: BinaryIO, number: int) -> _OpenedParquet:
-        """Take up a file that holds several records."""
-        return _OpenedParquet(file, self._rows)
+    def open(self, file: BinaryIO, number: int) -> _OpenParquetFile:
+        """Open a file that holds several records."""
+        return _OpenParquetFile(file, self._rows)
 
 
-class _OpenedParquet:
+class _OpenParquetFile:
     """The last row group is kept: without a shuffle each is read once."""
 
     def __init__(self, file: BinaryIO, rows: int) -> None:

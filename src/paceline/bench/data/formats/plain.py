@@ -1,4 +1,4 @@
-"""Records one after the other, as bytes (`raw`) or as text (`csv`): where each begins is arithmetic."""
+"""Records one after the other, as bytes (`raw`) or as text (`csv`): where each begins follows by arithmetic."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ class DamagedError(PacelineError):
     """A file does not hold what it should."""
 
 
-class Places:
-    """Where records begin in a file: (begin, length), in records' bytes."""
+class RecordSpans:
+    """Where records lie in a file: (start, length), counted in bytes of records."""
 
     def __init__(self, files: Files, number: int) -> None:
         per_file = files.dataset.num_samples_per_file
         self._length = files.length(0) if not files.is_varied else 0
         if files.is_varied:
             lengths = files.lengths(number * per_file, per_file)
-            self._begins = np.concatenate([[0], np.cumsum(lengths)])
+            self._starts = np.concatenate([[0], np.cumsum(lengths)])
 
     def __getitem__(self, slot: int) -> tuple[int, int]:
         if self._length:
             return slot * self._length, self._length
-        return int(self._begins[slot]), int(self._begins[slot + 1] - self._begins[slot])
+        return int(self._starts[slot]), int(self._starts[slot + 1] - self._starts[slot])
 
 
-def read_at(file: BinaryIO, begin: int, length: int) -> bytes:
-    """Return so many bytes of a file; that there are fewer is an error."""
-    file.seek(begin)
+def read_at(file: BinaryIO, start: int, length: int) -> bytes:
+    """Return a number of bytes of a file; raise DamagedError if it has fewer."""
+    file.seek(start)
     content = file.read(length)
     while len(content) < length and (more := file.read(length - len(content))):
         content += more
     if len(content) < length:
-        raise DamagedError(f"the file is cut off: {length} bytes are asked for at {begin}, {len(content)} are there")
+        raise DamagedError(f"the file is cut off: it has {len(content)} of the {length} bytes at {start}")
     return content
 
 
@@ -57,24 +57,25 @@ class Raw:
         """Return the record of a file that holds one."""
         return np.frombuffer(content, np.uint8)
 
-    def open(self, file: BinaryIO, number: int) -> _OpenedRaw:
-        """Take up a file that holds several records."""
-        return _OpenedRaw(file, Places(self._files, number))
+    def open(self, file: BinaryIO, number: int) -> OpenRawFile:
+        """Open a file that holds several records."""
+        return OpenRawFile(file, RecordSpans(self._files, number))
 
 
-class _OpenedRaw:
-    def __init__(self, file: BinaryIO, places: Places, first: int = 0) -> None:
-        self._file, self._places, self._first = file, places, first
+class OpenRawFile:
+    """A file in which records follow each other, from byte `first` on."""
+
+    def __init__(self, file: BinaryIO, spans: RecordSpans, first: int = 0) -> None:
+        self._file, self._spans, self._first = file, spans, first
 
     def record(self, slot: int) -> tuple[Bytes, int]:
-        begin, length = self._places[slot]
-        return np.frombuffer(read_at(self._file, self._first + begin, length), np.uint8), length
+        """Return a record, and how many bytes of the file belong to it."""
+        start, length = self._spans[slot]
+        return np.frombuffer(read_at(self._file, self._first + start, length), np.uint8), length
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
-
-
-OpenedRaw = _OpenedRaw
 
 
 class Csv:
@@ -100,22 +101,22 @@ class Csv:
         digits = characters.reshape(-1, 4)[:, :3].astype(np.int64) - ord("0")
         values = digits @ np.array([100, 10, 1])
         if values.min() < 0 or values.max() > 255 or (characters[3:-1:4] != ord(",")).any():
-            raise DamagedError("the line is no list of numbers from 0 to 255")
+            raise DamagedError("the line is not a list of numbers from 0 to 255")
         record: Bytes = values.astype(np.uint8)
         return record
 
-    def open(self, file: BinaryIO, number: int) -> _OpenedCsv:
-        """Take up a file that holds several records."""
-        return _OpenedCsv(self, file, Places(self._files, number))
+    def open(self, file: BinaryIO, number: int) -> _OpenCsvFile:
+        """Open a file that holds several records."""
+        return _OpenCsvFile(self, file, RecordSpans(self._files, number))
 
 
-class _OpenedCsv:
-    def __init__(self, form: Csv, file: BinaryIO, places: Places) -> None:
-        self._form, self._file, self._places = form, file, places
+class _OpenCsvFile:
+    def __init__(self, csv: Csv, file: BinaryIO, spans: RecordSpans) -> None:
+        self._format, self._file, self._spans = csv, file, spans
 
     def record(self, slot: int) -> tuple[Bytes, int]:
-        begin, length = self._places[slot]
-        return self._form.decode(read_at(self._file, 4 * begin, 4 * length)), 4 * length
+        start, length = self._spans[slot]
+        return self._format.decode(read_at(self._file, 4 * start, 4 * length)), 4 * length
 
     def close(self) -> None:
         self._file.close()

@@ -1,7 +1,7 @@
 """TFRecord files of `tf.train.Example` messages, written and read without TensorFlow.
 
-A message has one feature, `x`, with the record's bytes. Every part has its checksum, and where a message begins is
-arithmetic, so no index is needed.
+A message has one feature, `x`, with the record's bytes. Every part has its checksum, and where a message begins follows
+by arithmetic, so no index is needed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def masked_checksum(content: bytes | memoryview) -> int:
 
 
 def _varint(value: int) -> bytes:
-    made = bytearray()
+    encoded = bytearray()
     while value > 127:
-        made.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    made.append(value)
-    return bytes(made)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -74,30 +74,31 @@ def unframed(content: memoryview) -> Bytes:
 
 def _value_of(message: memoryview) -> Bytes:
     """Return the bytes of the feature `x`: what is wrapped in features, entry, value and list."""
-    for path in (1, 1, 2, 1, 1):
-        message = _part(message, path)
+    for number in (1, 1, 2, 1, 1):
+        message = _submessage(message, number)
     return np.frombuffer(message, np.uint8)
 
 
-def _part(message: memoryview, wanted: int) -> memoryview:
-    place = 0
-    while place < len(message):
-        tag, place = _read_varint(message, place)
-        size, place = _read_varint(message, place)
+def _submessage(message: memoryview, wanted: int) -> memoryview:
+    """Return the content of the field with a number."""
+    offset = 0
+    while offset < len(message):
+        tag, offset = _read_varint(message, offset)
+        size, offset = _read_varint(message, offset)
         if tag == (wanted << 3 | 2):
-            return message[place : place + size]
-        place += size
-    raise DamagedError("the message is no Example with the feature 'x'")
+            return message[offset : offset + size]
+        offset += size
+    raise DamagedError("the message is not an Example with the feature 'x'")
 
 
-def _read_varint(message: memoryview, place: int) -> tuple[int, int]:
+def _read_varint(message: memoryview, offset: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = message[place]
+        byte = message[offset]
         value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 128:
-            return value, place
+            return value, offset
 
 
 class TfRecord:
@@ -114,26 +115,26 @@ class TfRecord:
         """Return the record of a file that holds one."""
         return unframed(memoryview(content))
 
-    def open(self, file: BinaryIO, number: int) -> _OpenedTfRecord:
-        """Take up a file that holds several records."""
-        return _OpenedTfRecord(file, self._files, number)
+    def open(self, file: BinaryIO, number: int) -> _OpenTfRecordFile:
+        """Open a file that holds several records."""
+        return _OpenTfRecordFile(file, self._files, number)
 
 
-class _OpenedTfRecord:
+class _OpenTfRecordFile:
     def __init__(self, file: BinaryIO, files: Files, number: int) -> None:
         self._file = file
         self._fixed = 0 if files.is_varied else framed_length(files.length(0))
         if files.is_varied:
             per_file = files.dataset.num_samples_per_file
             lengths = [framed_length(int(length)) for length in files.lengths(number * per_file, per_file)]
-            self._begins = np.concatenate([[0], np.cumsum(lengths)])
+            self._starts = np.concatenate([[0], np.cumsum(lengths)])
 
     def record(self, slot: int) -> tuple[Bytes, int]:
         if self._fixed:
-            begin, length = slot * self._fixed, self._fixed
+            start, length = slot * self._fixed, self._fixed
         else:
-            begin, length = int(self._begins[slot]), int(self._begins[slot + 1] - self._begins[slot])
-        return unframed(memoryview(read_at(self._file, begin, length))), length
+            start, length = int(self._starts[slot]), int(self._starts[slot + 1] - self._starts[slot])
+        return unframed(memoryview(read_at(self._file, start, length))), length
 
     def close(self) -> None:
         self._file.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class LikeBase(type):
+class LookalikeMeta(type):
     """Makes a watched class answer `isinstance` as the class it stands for: mpi4py itself makes objects of that one."""
 
     def __instancecheck__(cls, instance: object) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size
 from paceline.guard.shared_memory.operations import DTYPE_CODES
 
-Size = tuple[int, int, int]  # code of the element type (0: any), bytes (-1: not known), elements (-1: not known)
-UNKNOWN: Size = (0, -1, -1)
-_MOST, _NO_NUMBER = 1 << 31, -1_000_000  # what a record holds; a number that names nobody
 _RAW = {"S1", "V1", "c"}  # bytes as such; they may carry anything
+_MEMORY_FORMATS = {"d": "f8", "f": "f4", "q": "i8", "l": "i8", "i": "i4", "Q": "u8", "L": "u8", "I": "u4"}
 
 
 class Buffers:
@@ -19,70 +18,53 @@ class Buffers:
         self._datatype = mpi.Datatype
         self._raw = [mpi.BYTE, mpi.PACKED, mpi.CHAR]
         self._in_place, self._bottom = mpi.IN_PLACE, mpi.BOTTOM
-        self._array: Any = None
-        self._by_dtype: dict[Any, int] = {}
+        self._array: Any = None  # numpy's ndarray, once one has been seen: numpy is not ours to import
+        self._by_dtype: dict[Any, int] = {}  # numpy's dtype -> code
 
     def size(self, spec: Any) -> Size:
         """Return what a buffer argument holds."""
         if spec.__class__ is self._array:  # nearly always: kept short
             code = self._by_dtype.get(spec.dtype)
-            return (self._learn(spec.dtype) if code is None else code, spec.nbytes, spec.size)
-        return self._of_other(spec)
+            return (self._add_dtype(spec.dtype) if code is None else code, spec.nbytes, spec.size)
+        return self._size_of_other(spec)
 
-    def _of_other(self, spec: Any) -> Size:
+    def _size_of_other(self, spec: Any) -> Size:
         kind = type(spec)
         if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
-            self._array = kind  # numpy is not ours to import
+            self._array = kind
             return self.size(spec)
         if spec is None or spec is self._in_place or spec is self._bottom:
-            return UNKNOWN
-        return self._of_spec(spec) if isinstance(spec, list | tuple) else _of_memory(spec)
+            return UNKNOWN_SIZE
+        return self._size_of_list(spec) if isinstance(spec, list | tuple) else _size_of_memory(spec)
 
-    def _learn(self, dtype: Any) -> int:
+    def _add_dtype(self, dtype: Any) -> int:
         code = self._by_dtype[dtype] = dtype_code(dtype.str[1:])
         return code
 
-    def dtype_only(self, spec: Any) -> Size:
-        """Return the element type of an argument whose counts may differ between ranks."""
-        return (self.size(spec)[0], -1, -1)
-
-    def _of_spec(self, spec: Any) -> Size:
+    def _size_of_list(self, spec: Any) -> Size:
         """Read `[data, type]`, `[data, count, type]`, `[data, counts, displacements, type]` and the like."""
         parts = list(spec)
         datatype = next((part for part in parts[1:] if isinstance(part, self._datatype)), None)
-        inner = self.size(parts[0]) if parts else UNKNOWN
+        inner = self.size(parts[0]) if parts else UNKNOWN_SIZE
         if datatype is None:
             named = next((part for part in parts[1:] if isinstance(part, str)), None)
             code = dtype_code(named) if named else inner[0]
             return (code, -1, -1) if len(parts) > 1 else inner
-        code, item = self._of_datatype(datatype)
+        code, item = self._code_and_bytes(datatype)
         numbers = [part for part in parts[1:] if isinstance(part, int)]
         if len(parts) == 2 and not datatype.is_predefined:
-            return UNKNOWN  # it may have gaps, and its extent says how many there are
+            return UNKNOWN_SIZE  # it may have gaps, so how many fit into the data depends on its extent
         if len(parts) == 2:
             return (code, inner[1], inner[1] // item if item and inner[1] >= 0 else -1)
         if len(numbers) == 1 and len(parts) == 3:
             return (code, numbers[0] * item, numbers[0])
         return (code, -1, -1)
 
-    def _of_datatype(self, datatype: Any) -> tuple[int, int]:
+    def _code_and_bytes(self, datatype: Any) -> tuple[int, int]:
         if not datatype.is_predefined:
-            return 0, datatype.Get_size()
+            return 0, datatype.Get_size()  # a type of the user's own may match any other
         code = 0 if any(datatype == raw for raw in self._raw) else dtype_code(datatype.typestr)
         return code, datatype.Get_size()
-
-
-def whole(value: Any) -> int:
-    """Return a rank, root or tag as a number that fits a record, from what mpi4py takes for one.
-
-    >>> whole(3), whole(2.0), whole(2**40)
-    (3, 2, -1000000)
-    """
-    if type(value) is not int:
-        if isinstance(value, str | bytes):
-            raise TypeError(f"an integer is required, not {value!r}")
-        value = int(value)
-    return value if -_MOST <= value < _MOST else _NO_NUMBER
 
 
 def dtype_code(name: str) -> int:
@@ -90,10 +72,10 @@ def dtype_code(name: str) -> int:
     return 0 if name in _RAW else DTYPE_CODES.get(name, 0)
 
 
-def _of_memory(spec: Any) -> Size:
+def _size_of_memory(spec: Any) -> Size:
     try:
         view = memoryview(spec)
     except TypeError:  # a device array, or no buffer at all: mpi4py will say so
-        return UNKNOWN
-    kind = {"d": "f8", "f": "f4", "q": "i8", "l": "i8", "i": "i4", "Q": "u8", "L": "u8", "I": "u4"}.get(view.format)
+        return UNKNOWN_SIZE
+    kind = _MEMORY_FORMATS.get(view.format)
     return (dtype_code(kind) if kind else 0, view.nbytes, view.nbytes // max(1, view.itemsize))

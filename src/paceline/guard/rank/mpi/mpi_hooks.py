@@ -10,16 +10,17 @@ import os
 from typing import Any
 
 from paceline.guard.rank.call_sites import current_frames
-from paceline.guard.rank.mpi.lookalike import LikeBase, named_like
+from paceline.guard.rank.mpi.lookalike import LookalikeMeta, named_like
 from paceline.guard.rank.mpi.mpi_collectives import watched_collectives
 from paceline.guard.rank.mpi.mpi_messages import watched_messages
 from paceline.guard.rank.mpi.mpi_module import MpiWatch
 from paceline.guard.rank.thread_watch import count_running_threads
-from paceline.guard.rank.watched_process import SESSION, InCall, identity_of, launcher_name
+from paceline.guard.rank.watched_calls import CALLED_BY_WRAPPER, NO_NAMED, make_blocked_call
+from paceline.guard.rank.watched_process import SESSION, identity_of, launcher_name
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
 
-_CREATES = (
+_CREATES_COMMUNICATOR = (
     "Dup", "Dup_with_info", "Clone", "Split", "Split_type", "Create", "Create_cart", "Create_graph",
     "Create_dist_graph", "Create_dist_graph_adjacent", "Sub",
 )  # fmt: skip
@@ -30,35 +31,37 @@ def watch_mpi(mpi: Any) -> None:
     watch = MpiWatch(mpi)
     for name in ("Intracomm", "Cartcomm", "Graphcomm", "Distgraphcomm"):
         base = getattr(mpi, name)
-        watch.classes[base] = _derive(base, watch)
+        watch.classes[base] = _watched_class(base, watch)
         setattr(mpi, name, watch.classes[base])
-    mpi.COMM_WORLD = _same(mpi.COMM_WORLD, watch)
-    mpi.COMM_SELF = _same(mpi.COMM_SELF, watch)
+    mpi.COMM_WORLD = _copy_handle(mpi.COMM_WORLD, watch)
+    mpi.COMM_SELF = _copy_handle(mpi.COMM_SELF, watch)
     for name in ("Init", "Init_thread"):
-        setattr(mpi, name, _then_join(getattr(mpi, name), mpi))
-    mpi.Finalize = _last(mpi.Finalize)
+        setattr(mpi, name, _joining_init(getattr(mpi, name), mpi))
+    mpi.Finalize = _freeing_finalize(mpi.Finalize)
     if mpi.Is_initialized() and not mpi.Is_finalized():
         _join(mpi)
 
 
-def _same(world: Any, watch: MpiWatch) -> Any:
+def _copy_handle(communicator: Any, watch: MpiWatch) -> Any:
     """Return a watched communicator of the same handle; the usual way of building one needs MPI to be initialised."""
     mpi = watch.mpi
-    watched = watch.classes[type(world)]()
-    ctypes.memmove(mpi._addressof(watched), mpi._addressof(world), mpi._sizeof(mpi.Comm))
+    watched = watch.classes[type(communicator)]()
+    ctypes.memmove(mpi._addressof(watched), mpi._addressof(communicator), mpi._sizeof(mpi.Comm))
     return watched
 
 
-def _then_join(function: Any, mpi: Any) -> Any:
+def _joining_init(function: Any, mpi: Any) -> Any:
     def init(*args: Any, **named: Any) -> Any:
         value = function(*args, **named)
         _join(mpi)
         return value
 
-    return init
+    return named_like(init, function)
 
 
-def _last(function: Any) -> Any:
+def _freeing_finalize(function: Any) -> Any:
+    """Return a Finalize that first notes that this rank uses no communicator any more."""
+
     def finalize() -> Any:
         if SESSION.recorder is not None:
             for communicator in list(SESSION.recorder.communicators.values()):
@@ -79,32 +82,38 @@ def _join(mpi: Any) -> None:
         count_running_threads()
 
 
-def _derive(base: Any, watch: MpiWatch) -> type:
+def _watched_class(base: Any, watch: MpiWatch) -> type:
     members: dict[str, Any] = {
-        "_paceline": None,
+        "_paceline": None,  # the Communicator, if it is followed
+        "_paceline_base": base,
         "__module__": base.__module__,
         "__doc__": base.__doc__,
-        "__reduce__": _reduce(base, watch.mpi),
+        "__new__": _watched_new(base),
+        "__reduce__": _watched_reduce(base, watch.mpi),
+        "Abort": _watched_abort(base.Abort),
+        "Create_group": _watched_create_group(base.Create_group, watch),
     }
     members |= watched_collectives(base, watch)
     members |= watched_messages(base, watch)
-    members |= {name: _creation(getattr(base, name), name, watch) for name in _CREATES if hasattr(base, name)}
-    members |= {name: _giving_up(getattr(base, name)) for name in ("Free", "Disconnect")}
-    members["Abort"] = _abort(base.Abort)
-    members["Create_group"] = _create_group(base.Create_group, watch)
-    members["_paceline_base"] = base
+    for name in _CREATES_COMMUNICATOR:
+        if hasattr(base, name):
+            members[name] = _watched_creation(getattr(base, name), name, watch)
+    for name in ("Free", "Disconnect"):
+        members[name] = _watched_free(getattr(base, name))
+    return LookalikeMeta(base.__name__, (base,), members)
 
+
+def _watched_new(base: Any) -> Any:
     def new(cls: Any, comm: Any = None) -> Any:
-        """Make another object for a communicator; it has the same calls behind it."""
-        made = base.__new__(cls, comm)
-        made._paceline = getattr(comm, "_paceline", None)
-        return made
+        """Make another object for a communicator; its calls are those of the same communicator."""
+        communicator = base.__new__(cls, comm)
+        communicator._paceline = getattr(comm, "_paceline", None)
+        return communicator
 
-    members["__new__"] = new
-    return LikeBase(base.__name__, (base,), members)
+    return new
 
 
-def _reduce(base: Any, mpi: Any) -> Any:
+def _watched_reduce(base: Any, mpi: Any) -> Any:
     def reduce(self: Any) -> Any:
         """Pickle as mpi4py does: the world by its name, others not at all."""
         return "COMM_WORLD" if self is mpi.COMM_WORLD else base(self).__reduce__()
@@ -112,66 +121,62 @@ def _reduce(base: Any, mpi: Any) -> Any:
     return reduce
 
 
-def _creation(base: Any, name: str, watch: MpiWatch) -> Any:
+def _watched_creation(function: Any, name: str, watch: MpiWatch) -> Any:
     code = BY_NAME[name].code
 
-    def call(self: Any, *args: Any, **named: Any) -> Any:
-        comm, recorder = self._paceline, SESSION.recorder
-        if comm is None or recorder is None:
-            return base(self, *args, **named)
-        number = recorder.begin_collective(comm, code)
-        sequence = recorder.position(comm)
-        with InCall(recorder, number):
-            made = base(self, *args, **named)
-        return watch.adopt(made, comm, sequence, f"{comm.name}.{name}" if comm.name != "WORLD" else name)
+    def call(*args: Any, **named: Any) -> Any:
+        communicator, recorder = args[0]._paceline, SESSION.recorder
+        if communicator is None or recorder is None:
+            return function(*args, **named)
+        number = recorder.begin_collective(communicator, code, depth=CALLED_BY_WRAPPER)
+        sequence = recorder.position(communicator)  # before the call: another thread may make the next one
+        new = make_blocked_call(recorder, number, function, args, named)
+        label = name if communicator.name == "WORLD" else f"{communicator.name}.{name}"
+        return watch.adopt(new, communicator, sequence, label)
 
-    return named_like(call, base)
+    return named_like(call, function)
 
 
-def _create_group(base: Any, watch: MpiWatch) -> Any:
+def _watched_create_group(function: Any, watch: MpiWatch) -> Any:
     code = BY_NAME["Create_group"].code
-    counts: dict[tuple[Any, ...], int] = {}
+    counts: dict[tuple[Any, ...], int] = {}  # (communicator, ranks, tag) -> how often it was called so
 
     def call(self: Any, group: Any, tag: int = 0) -> Any:
-        """Only the members of the group take part: they meet on a communicator that exists for this call."""
-        comm, recorder = self._paceline, SESSION.recorder
-        if comm is None or recorder is None or group.Get_rank() < 0:
-            return base(self, group, tag)
-        mpi = watch.mpi
-        world_group = mpi.COMM_WORLD.Get_group()
-        ranks = tuple(mpi.Group.Translate_ranks(group, range(group.Get_size()), world_group))
-        world_group.Free()
-        key = (comm.identity, ranks, tag)
+        communicator, recorder = self._paceline, SESSION.recorder
+        if communicator is None or recorder is None or group.Get_rank() < 0:
+            return function(self, group, tag)
+        # Only the members of the group take part: they meet on a communicator that exists for this call alone.
+        ranks = watch.job_ranks(group)
+        key = (communicator.identity, ranks, tag)
         counts[key] = counts.get(key, 0) + 1
         identity = identity_of("Create_group", key, counts[key])
         meeting = recorder.communicator(identity, "Create_group", ranks, group.Get_rank())
         if meeting is None:
-            return base(self, group, tag)
-        number = recorder.begin_collective(meeting, code)
-        with InCall(recorder, number):
-            made = base(self, group, tag)
-        return watch.adopt(made, meeting, 1, "Create_group")
+            return function(self, group, tag)
+        number = recorder.begin_collective(meeting, code, depth=CALLED_BY_WRAPPER)
+        new = make_blocked_call(recorder, number, function, (self, group, tag), NO_NAMED)
+        return watch.adopt(new, meeting, 1, "Create_group")
 
-    return named_like(call, base)
+    return named_like(call, function)
 
 
-def _giving_up(base: Any) -> Any:
+def _watched_free(function: Any) -> Any:
     def call(self: Any) -> Any:
-        comm, recorder = self._paceline, SESSION.recorder
-        value = base(self)
-        if comm is not None and recorder is not None:
-            recorder.give_up(comm)
+        communicator, recorder = self._paceline, SESSION.recorder
+        value = function(self)
+        if communicator is not None and recorder is not None:
+            recorder.give_up(communicator)
             self._paceline = None
         return value
 
-    return named_like(call, base)
+    return named_like(call, function)
 
 
-def _abort(base: Any) -> Any:
+def _watched_abort(function: Any) -> Any:
     def call(self: Any, errorcode: int = 0) -> Any:
         if SESSION.recorder is not None:
             SESSION.tell({"abort": errorcode, "frames": current_frames()})
             SESSION.recorder.end(layout.ABORTS, errorcode)
-        return base(self, errorcode)
+        return function(self, errorcode)
 
-    return named_like(call, base)
+    return named_like(call, function)

@@ -1,15 +1,16 @@
-"""What is shared by all that watches mpi4py: how its constants read, and how a new communicator is taken up."""
+"""What is shared by all that watches mpi4py: its readers, its watched classes, and how a new communicator is added."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from paceline.guard.rank.communicator import Communicator
-from paceline.guard.rank.mpi.mpi_buffers import Buffers, whole
+from paceline.guard.rank.mpi.lookalike import named_like
+from paceline.guard.rank.mpi.mpi_buffers import Buffers
+from paceline.guard.rank.mpi.mpi_constants import MpiConstants
 from paceline.guard.rank.mpi.mpi_requests import watch_requests
 from paceline.guard.rank.watched_process import SESSION, identity_of
-from paceline.guard.shared_memory.layout import ANY, NOBODY
-from paceline.guard.shared_memory.operations import REDUCTION_CODES
 
 
 class MpiWatch:
@@ -18,48 +19,52 @@ class MpiWatch:
     def __init__(self, mpi: Any) -> None:
         self.mpi = mpi
         self.buffers = Buffers(mpi)
+        self.constants = MpiConstants(mpi)
         self.requests = watch_requests(mpi)
-        names = REDUCTION_CODES.keys() - {"none", "AVG", "PREMUL_SUM", "custom", "unknown"}
-        self._reductions = [(getattr(mpi, name), REDUCTION_CODES[name]) for name in names]
-        self._sum, self._sum_code = mpi.SUM, REDUCTION_CODES["SUM"]
-        self.classes: dict[type, type] = {}
+        self.classes: dict[type, type] = {}  # mpi4py's class -> its watched form
 
-    def reduction(self, operation: Any) -> int:
-        """Return the number of a reduction."""
-        if operation is self._sum:
-            return self._sum_code
-        for known, code in self._reductions:
-            if isinstance(operation, self.mpi.Op) and operation == known:
-                return code
-        return REDUCTION_CODES["custom"]
-
-    def peer(self, rank: int) -> int:
-        """Return a peer as records have it; numpy's integers are Python's here, which do not overflow."""
-        rank = whole(rank)
-        if rank >= 0:
-            return rank
-        if rank == self.mpi.ANY_SOURCE:
-            return ANY
-        return NOBODY if rank == self.mpi.PROC_NULL else rank - 1000  # no rank at all; the call will say so
-
-    def tag(self, tag: int) -> int:
-        """Return a tag as records have it."""
-        return ANY if tag == self.mpi.ANY_TAG else whole(tag)
-
-    def adopt(self, made: Any, parent: Communicator, sequence: object, label: str) -> Any:
-        """Return a communicator that was just made as a watched one."""
-        mpi = self.mpi
-        recorder = SESSION.recorder
-        if recorder is None or made is None or made == mpi.COMM_NULL or made.Is_inter():
-            return made
-        kind = self.classes.get(type(made), type(made))
-        watched: Any = made if type(made) is kind else kind(made)
-        group, world_group = made.Get_group(), mpi.COMM_WORLD.Get_group()
-        ranks = mpi.Group.Translate_ranks(group, range(group.Get_size()), world_group)
-        group.Free()
+    def job_ranks(self, group: Any) -> tuple[int, ...]:
+        """Return the ranks of a group in COMM_WORLD; a negative number for a process that is not in it."""
+        world_group = self.mpi.COMM_WORLD.Get_group()
+        ranks = self.mpi.Group.Translate_ranks(group, range(group.Get_size()), world_group)
         world_group.Free()
+        return tuple(ranks)
+
+    def adopt(self, new: Any, parent: Communicator, sequence: object, label: str) -> Any:
+        """Return a communicator that was just made as a watched one.
+
+        Its identity must be the same on all members: so it is made from the call that made it and from its ranks.
+        """
+        recorder = SESSION.recorder
+        if recorder is None or new is None or new == self.mpi.COMM_NULL or new.Is_inter():
+            return new
+        kind = self.classes.get(type(new), type(new))
+        watched: Any = new if type(new) is kind else kind(new)
+        group = new.Get_group()
+        ranks = self.job_ranks(group)
+        group.Free()
         if any(rank < 0 for rank in ranks):
-            return watched
-        identity = identity_of(parent.identity, sequence, tuple(ranks))
-        watched._paceline = recorder.communicator(identity, label, ranks, made.Get_rank())
+            return watched  # it has members of another job, which we cannot see
+        identity = identity_of(parent.identity, sequence, ranks)
+        watched._paceline = recorder.communicator(identity, label, ranks, new.Get_rank())
         return watched
+
+
+def watched_method(function: Any, read: Callable[..., Any], follow: Callable[..., Any]) -> Any:
+    """Return a method that reads its arguments and then records and makes the call: `follow` does both.
+
+    It calls `follow(recorder, communicator, what_was_read, args, named)`. A communicator that is not followed, and
+    arguments that cannot be read, go straight to mpi4py, which says better what is wrong with them.
+    """
+
+    def call(*args: Any, **named: Any) -> Any:
+        communicator, recorder = args[0]._paceline, SESSION.recorder
+        if communicator is None or recorder is None:
+            return function(*args, **named)
+        try:
+            arguments = read(*args, **named)
+        except TypeError:
+            return function(*args, **named)
+        return follow(recorder, communicator, arguments, args, named)
+
+    return named_like(call, function)

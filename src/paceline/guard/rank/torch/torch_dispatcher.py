@@ -1,41 +1,53 @@
 """Sees collectives that do not come through a public function: DDP's own, functional ones, a group's own methods.
 
 The hooks sit at the dispatcher's key BackendSelect and hand on from there. They cost more than the public functions'
-(some 30 microseconds), so they are put in only when something is used that needs them.
+(about 30 microseconds), so they are put in only when something is used that needs them.
 """
 
 from __future__ import annotations
 
 import functools
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from paceline.guard.rank.torch.torch_module import UNKNOWN, WATCH, Size, TorchWatch
+from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size, dtype_only, sum_sizes
+from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.torch.torch_module import WATCH, TorchWatch
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.layout import NOTHING
+from paceline.guard.shared_memory.nobody import encode_outsider
 from paceline.guard.shared_memory.operations import BY_NAME, UNKNOWN_REDUCTION
 
-# operator -> (name, where its tensors are, where its group is, where its root is, whether sizes must be equal)
-_OPERATORS: dict[str, tuple[str, int, int, int | None, bool]] = {
-    "allreduce_": ("all_reduce", 0, 1, None, True),
-    "allreduce_coalesced_": ("all_reduce_coalesced", 0, 1, None, True),
-    "broadcast_": ("broadcast", 0, 1, 2, True),
-    "reduce_": ("reduce", 0, 1, 3, True),
-    "allgather_": ("all_gather", 1, 2, None, True),
-    "_allgather_base_": ("all_gather_into_tensor", 1, 2, None, True),
-    "allgather_into_tensor_coalesced_": ("all_gather_into_tensor_coalesced", 1, 2, None, True),
-    "_reduce_scatter_base_": ("reduce_scatter_tensor", 0, 2, None, True),
-    "reduce_scatter_": ("reduce_scatter", 0, 2, None, False),
-    "reduce_scatter_tensor_coalesced_": ("reduce_scatter_tensor_coalesced", 0, 2, None, True),
-    "alltoall_base_": ("all_to_all_single", 1, 2, None, False),
-    "alltoall_": ("all_to_all", 1, 2, None, False),
-    "gather_": ("gather", 1, 2, 3, True),
-    "scatter_": ("scatter", 0, 2, 3, True),
-    "barrier": ("barrier", 0, 1, None, False),
+
+class _Operator(NamedTuple):
+    """An operator of torch's dispatcher: how it is recorded, and where its arguments are."""
+
+    operation: str
+    tensors_at: int
+    group_at: int
+    root_at: int | None = None
+    same_size: bool = True  # whether sizes must be equal on all members
+    reduces: bool = False
+
+
+_OPERATORS = {
+    "allreduce_": _Operator("all_reduce", 0, 1, reduces=True),
+    "allreduce_coalesced_": _Operator("all_reduce_coalesced", 0, 1, reduces=True),
+    "broadcast_": _Operator("broadcast", 0, 1, root_at=2),
+    "reduce_": _Operator("reduce", 0, 1, root_at=3, reduces=True),
+    "allgather_": _Operator("all_gather", 1, 2),
+    "_allgather_base_": _Operator("all_gather_into_tensor", 1, 2),
+    "allgather_into_tensor_coalesced_": _Operator("all_gather_into_tensor_coalesced", 1, 2),
+    "_reduce_scatter_base_": _Operator("reduce_scatter_tensor", 0, 2, reduces=True),
+    "reduce_scatter_": _Operator("reduce_scatter", 0, 2, same_size=False, reduces=True),
+    "reduce_scatter_tensor_coalesced_": _Operator("reduce_scatter_tensor_coalesced", 0, 2, reduces=True),
+    "alltoall_base_": _Operator("all_to_all_single", 1, 2, same_size=False),
+    "alltoall_": _Operator("all_to_all", 1, 2, same_size=False),
+    "gather_": _Operator("gather", 1, 2, root_at=3),
+    "scatter_": _Operator("scatter", 0, 2, root_at=3),
+    "barrier": _Operator("barrier", 0, 1, same_size=False),
 }
-_REDUCES = ("allreduce_", "allreduce_coalesced_", "reduce_", "_reduce_scatter_base_", "reduce_scatter_",
-            "reduce_scatter_tensor_coalesced_")  # fmt: skip
 _LIBRARY: list[Any] = []  # kept: the hooks go when it does
 
 
@@ -49,35 +61,35 @@ def install_dispatcher_hooks() -> None:
     library = kind("c10d", "IMPL")
     _LIBRARY.append(library)
     known = {schema.name for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("c10d::")}
-    for name, facts in _OPERATORS.items():
+    for name, described in _OPERATORS.items():
         if f"c10d::{name}" in known:
             operator = getattr(torch.ops.c10d, name).default
-            library.impl(name, _hook(WATCH[0], operator, name, facts), "BackendSelect", with_keyset=True)
+            library.impl(name, _hook(WATCH[0], operator, described), "BackendSelect", with_keyset=True)
 
 
-def _hook(watch: TorchWatch, operator: Any, name: str, facts: tuple[str, int, int, int | None, bool]) -> Any:
+def _hook(watch: TorchWatch, operator: Any, described: _Operator) -> Any:
     import torch
 
     internals: Any = torch._C
     after = internals._dispatch_keyset_full_after(internals.DispatchKey.BackendSelect)
-    shown, tensors_at, group_at, root_at, sized = facts
-    code = BY_NAME[f"torch.{shown}"].code
-    reduction = UNKNOWN_REDUCTION if name in _REDUCES else 0
+    code = BY_NAME[f"torch.{described.operation}"].code
+    # which reduction it is would have to be unpacked from a script object; an unknown one fits any other
+    reduction = UNKNOWN_REDUCTION if described.reduces else 0
 
     def hook(keys: Any, *args: Any, **named: Any) -> Any:
         recorder = SESSION.recorder
         if recorder is None or watch.inside.depth:
             return operator.redispatch(keys & after, *args, **named)
-        comm = watch.communicator(watch.module.ProcessGroup.unbox(args[group_at]))
-        if comm is None:
+        communicator = watch.communicator(watch.module.ProcessGroup.unbox(args[described.group_at]))
+        if communicator is None:
             return operator.redispatch(keys & after, *args, **named)
-        size = _size(watch, args[tensors_at]) if name != "barrier" else UNKNOWN
+        root = NOTHING if described.root_at is None else _member(communicator, int(args[described.root_at]))
+        dtype, num_bytes, count = _tensors_size(watch, described, args)
+        # It only starts the operation. The site is searched for from here: torch's own frames lie between.
         number = recorder.begin_collective(
-            comm, code, root=int(args[root_at]) if root_at is not None else NOTHING, reduction=reduction,
-            dtype=size[0], num_bytes=size[1] if sized else -1, count=size[2] if sized else -1,
-            flags=layout.NONBLOCKING,
-        )  # fmt: skip
-        try:
+            communicator, code, root, reduction, dtype, num_bytes, count, layout.NONBLOCKING
+        )
+        try:  # it is not waited in, so none of the functions of watched_calls.py fits
             return operator.redispatch(keys & after, *args, **named)
         except BaseException as error:
             SESSION.note_failure(error, number)
@@ -88,16 +100,19 @@ def _hook(watch: TorchWatch, operator: Any, name: str, facts: tuple[str, int, in
     return hook
 
 
-def _size(watch: TorchWatch, tensors: Any) -> Size:
-    if not isinstance(tensors, list | tuple):
-        return watch.size(tensors)
-    sizes = [watch.size(tensor) for tensor in tensors if not isinstance(tensor, list | tuple)]
-    dtypes = {dtype for dtype, _, _ in sizes}
-    return (
-        dtypes.pop() if len(dtypes) == 1 else 0,
-        sum(num_bytes for _, num_bytes, _ in sizes),
-        sum(count for _, _, count in sizes),
-    )
+def _member(communicator: Communicator, number: int) -> int:
+    return number if 0 <= number < len(communicator.ranks) else encode_outsider(number)
+
+
+def _tensors_size(watch: TorchWatch, described: _Operator, args: tuple[Any, ...]) -> Size:
+    tensors = args[described.tensors_at]
+    if described.operation == "barrier":
+        return UNKNOWN_SIZE
+    if isinstance(tensors, list | tuple):
+        size = sum_sizes(watch.size(tensor) for tensor in tensors if not isinstance(tensor, list | tuple))
+    else:
+        size = watch.size(tensors)
+    return size if described.same_size else dtype_only(size)
 
 
 def watch_ddp(module: ModuleType) -> None:
@@ -119,10 +134,12 @@ def watch_functional(module: ModuleType) -> None:
     for name in ("_resolve_group", "_resolve_group_name"):
         original = getattr(functional, name, None)
         if original is not None:
-            setattr(functional, name, _first(original))
+            setattr(functional, name, _installing(original))
 
 
-def _first(original: Any) -> Any:
+def _installing(original: Any) -> Any:
+    """Return a function that puts the hooks in before it does what it did."""
+
     @functools.wraps(original)
     def call(*args: Any, **named: Any) -> Any:
         install_dispatcher_hooks()

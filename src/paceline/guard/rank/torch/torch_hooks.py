@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from paceline.guard.rank.torch.torch_collectives import ALIASES, collectives, watched_collective, watched_wait
+from paceline.guard.rank.torch.torch_collective_arguments import READERS, TorchCollectiveReader
+from paceline.guard.rank.torch.torch_collectives import watched_collective, watched_wait
 from paceline.guard.rank.torch.torch_dispatcher import install_dispatcher_hooks
 from paceline.guard.rank.torch.torch_groups import watched_destroy, watched_init, watched_new_group
-from paceline.guard.rank.torch.torch_messages import watched_receive, watched_send
+from paceline.guard.rank.torch.torch_messages import watched_posted_receive, watched_receive, watched_send
 from paceline.guard.rank.torch.torch_module import WATCH, TorchWatch
 from paceline.guard.shared_memory.operations import BY_NAME
 
@@ -26,20 +26,21 @@ def watch_torch(module: ModuleType) -> None:
         return  # this torch was built without distributed
     watch = TorchWatch(module)
     WATCH.append(watch)
-    for name, describe in collectives(watch).items():
+    reader = TorchCollectiveReader(watch)
+    for name, (operation, method) in READERS.items():
         if hasattr(module, name):
-            operation = BY_NAME[f"torch.{ALIASES.get(name, name)}"].code
-            _replace(module, name, watched_collective(watch, getattr(module, name), operation, describe))
+            code, read = BY_NAME[f"torch.{operation}"].code, getattr(reader, method.__name__)
+            _replace(module, name, watched_collective(watch, getattr(module, name), code, read))
     for name in ("send", "isend"):
         _replace(module, name, watched_send(watch, getattr(module, name), BY_NAME[f"torch.{name}"].code))
-    for name in ("recv", "irecv"):
-        _replace(module, name, watched_receive(watch, getattr(module, name), BY_NAME[f"torch.{name}"].code))
+    _replace(module, "recv", watched_receive(watch, module.recv, BY_NAME["torch.recv"].code))
+    _replace(module, "irecv", watched_posted_receive(watch, module.irecv, BY_NAME["torch.irecv"].code))
     _replace(module, "init_process_group", watched_init(watch, module.init_process_group))
     _replace(module, "destroy_process_group", watched_destroy(watch, module.destroy_process_group))
     _replace(module, "new_group", watched_new_group(watch, module.new_group))
     work: Any = module.Work
     work.wait = watched_wait(watch, work.wait)
-    _on_direct_use(module)
+    _watch_direct_use(module)
 
 
 def _replace(module: Any, name: str, function: Any) -> None:
@@ -51,19 +52,21 @@ def _replace(module: Any, name: str, function: Any) -> None:
         setattr(package, name, function)
 
 
-def _on_direct_use(module: Any) -> None:
+def _watch_direct_use(module: Any) -> None:
     """Look at the dispatcher too once someone calls a process group's own methods."""
     for name in ("allreduce", "broadcast", "allgather", "barrier", "reduce", "alltoall_base", "reduce_scatter"):
         original = getattr(module.ProcessGroup, name, None)
         if original is not None:
-            setattr(module.ProcessGroup, name, _then(original, install_dispatcher_hooks))
+            setattr(module.ProcessGroup, name, _installing_hooks(original))
 
 
-def _then(original: Any, install: Callable[[], None]) -> Any:
+def _installing_hooks(original: Any) -> Any:
+    """Return a method that puts the dispatcher's hooks in if it is the user who calls it, and not torch."""
+
     @functools.wraps(original)
     def call(self: Any, *args: Any, **named: Any) -> Any:
         if WATCH and WATCH[0].inside.depth == 0:
-            install()
+            install_dispatcher_hooks()
         return original(self, *args, **named)
 
     return call

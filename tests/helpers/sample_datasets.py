@@ -7,12 +7,6 @@ from typing import Any
 import numpy as np
 
 from paceline import Batch
-from paceline.launch import Outcome
-
-
-def values(outcomes: list[Outcome]) -> list[Any]:
-    assert [outcome.traceback or outcome for outcome in outcomes if not outcome.ok] == []
-    return [outcome.value for outcome in outcomes]
 
 
 class Histories:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
-from tests.helpers import ranks
+from tests.helpers import carrier_conformance, misbehaving_ranks
 
 from paceline import PacelineError, run_ranks
 from paceline.launch import RankError
@@ -42,14 +42,14 @@ def nothing_in_the_temporary_folder(
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("world_size", [1, 3])
 def test_every_rank_returns_its_value(carrier: str, world_size: int) -> None:
-    outcomes = run_ranks(ranks.say_rank, world_size, (10,), carrier=carrier)
+    outcomes = run_ranks(carrier_conformance.say_rank, world_size, (10,), carrier=carrier)
     assert [outcome.value for outcome in outcomes] == [(10 * rank, world_size, carrier) for rank in range(world_size)]
     assert all(outcome.ok for outcome in outcomes)
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_an_exception_comes_with_its_traceback_and_reaches_all(carrier: str) -> None:
-    outcomes = run_ranks(ranks.raise_on, 3, (1,), carrier=carrier, grace=1)
+    outcomes = run_ranks(misbehaving_ranks.raise_on, 3, (1,), carrier=carrier, grace=1)
     assert isinstance(outcomes[1].error, KeyError)
     assert "no such sample on rank 1" in str(outcomes[1].error)
     assert "in raise_on" in str(outcomes[1].traceback)
@@ -63,7 +63,7 @@ def test_an_exception_comes_with_its_traceback_and_reaches_all(carrier: str) -> 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_rank_that_does_not_end_is_asked_for_its_stacks(carrier: str) -> None:
     deadline = {"threads": 2, "mpi": 5, "torch": 8}[carrier]
-    outcomes = run_ranks(ranks.sleep_on, 2, (1,), carrier=carrier, deadline=deadline)
+    outcomes = run_ranks(misbehaving_ranks.sleep_on, 2, (1,), carrier=carrier, deadline=deadline)
     assert outcomes[1].timed_out
     assert "sleep_on" in str(outcomes[1].stacks)
     assert "was still running after" in str(outcomes[1].error)
@@ -76,7 +76,7 @@ def test_a_thread_that_leaves_as_it_is_ended_leaves_in_silence(monkeypatch: pyte
     unhandled: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda about: unhandled.append(about.exc_type))
     for _ in range(30):  # ranks 0 and 1 are told that the job is over and are ended at the same moment
-        outcomes = run_ranks(ranks.spin_on, 3, (2,), carrier="threads", deadline=0.05)
+        outcomes = run_ranks(misbehaving_ranks.spin_on, 3, (2,), carrier="threads", deadline=0.05)
         assert outcomes[2].timed_out
     assert unhandled == []
 
@@ -102,7 +102,7 @@ def test_a_thread_that_has_left_is_not_ended() -> None:
 @pytest.mark.parametrize("carrier", PROCESSES)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_rank_that_is_killed_says_by_which_signal(carrier: str, number: int) -> None:
-    outcomes = run_ranks(ranks.die_on, 3, (2, number), carrier=carrier, grace=1)
+    outcomes = run_ranks(misbehaving_ranks.die_on, 3, (2, number), carrier=carrier, grace=1)
     assert (outcomes[2].signal, outcomes[2].exit_code) == (number, None)
     assert signal.Signals(number).name in str(outcomes[2].error)
     assert not outcomes[0].ok
@@ -110,7 +110,7 @@ def test_a_rank_that_is_killed_says_by_which_signal(carrier: str, number: int) -
 
 @pytest.mark.parametrize("carrier", PROCESSES)
 def test_exits_come_with_their_code_and_output(carrier: str) -> None:
-    outcomes = run_ranks(ranks.exit_on, 2, (1, 3), carrier=carrier, grace=1)
+    outcomes = run_ranks(misbehaving_ranks.exit_on, 2, (1, 3), carrier=carrier, grace=1)
     assert (outcomes[1].exit_code, outcomes[1].signal, outcomes[1].ok) == (3, None, False)
     assert isinstance(outcomes[1].error, SystemExit)
     assert outcomes[1].output == "rank 1 was here\n"
@@ -118,17 +118,17 @@ def test_exits_come_with_their_code_and_output(carrier: str) -> None:
 
 @pytest.mark.parametrize("carrier", PROCESSES)
 def test_a_rank_that_vanishes_is_told(carrier: str) -> None:
-    outcomes = run_ranks(ranks.vanish_on, 2, (0,), carrier=carrier, grace=1)
+    outcomes = run_ranks(misbehaving_ranks.vanish_on, 2, (0,), carrier=carrier, grace=1)
     assert outcomes[0].exit_code == 7
     assert "exited with code 7" in str(outcomes[0].error)
 
 
 @pytest.mark.parametrize("carrier", PROCESSES)
 def test_what_cannot_travel_is_told(carrier: str) -> None:
-    outcome = run_ranks(ranks.return_lock, 1, carrier=carrier)[0]
+    outcome = run_ranks(misbehaving_ranks.return_lock, 1, carrier=carrier)[0]
     assert isinstance(outcome.error, RankError)
     assert "the value cannot travel" in str(outcome.error)
-    outcome = run_ranks(ranks.raise_stubborn, 1, carrier=carrier)[0]
+    outcome = run_ranks(misbehaving_ranks.raise_stubborn, 1, carrier=carrier)[0]
     assert "StubbornError: 1 and 2" in str(outcome.error)
     with pytest.raises(ValueError, match="defined at the top of a module"):
         run_ranks(lambda comm: 1, 2, carrier=carrier)
@@ -141,7 +141,7 @@ def test_an_interrupted_call_ends_its_ranks(carrier: str) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_ranks(ranks.interrupt_parent, 2, (os.getpid(),), carrier=carrier)
+            run_ranks(misbehaving_ranks.interrupt_parent, 2, (os.getpid(),), carrier=carrier)
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -152,8 +152,8 @@ def test_ranks_end_when_their_launcher_is_killed(carrier: str, tmp_path: Path) -
     segments = [Path("/dev/shm") / f"{segment}{rank}" for rank in range(2)]
     script = tmp_path / "launch.py"
     script.write_text(
-        "from paceline import run_ranks\nfrom tests.helpers import ranks\n"
-        f"if __name__ == '__main__':\n    run_ranks(ranks.sleep_on_a_segment, 2, ({segment!r},), carrier={carrier!r})\n"
+        "from paceline import run_ranks\nfrom tests.helpers.misbehaving_ranks import sleep_on_a_segment\n"
+        f"if __name__ == '__main__':\n    run_ranks(sleep_on_a_segment, 2, ({segment!r},), carrier={carrier!r})\n"
     )
     root = str(Path(__file__).parents[2])
     launcher = subprocess.Popen(
@@ -193,4 +193,4 @@ def _ranks_of(folder: str) -> list[int]:
 )
 def test_wrong_input_is_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        run_ranks(ranks.say_rank, **arguments)  # type: ignore[arg-type]
+        run_ranks(carrier_conformance.say_rank, **arguments)  # type: ignore[arg-type]

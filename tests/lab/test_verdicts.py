@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from paceline.lab import find_case
-from paceline.lab.check_cases import ending_of, judge_bare, judge_finding, judge_right
-from paceline.lab.run_case import Ended, RankSeen
+from paceline.lab.observed_run import ObservedRank, ObservedRun
+from paceline.lab.verdicts import ending_of, judge_bare, judge_finding, judge_right
 
 CASE = find_case("roots-differ")
 FINDING: dict[str, Any] = {
@@ -16,11 +16,17 @@ FINDING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def ended(*lines: str, exit_code: int | None = 0, finding: dict[str, Any] | None = None, said: str = "") -> Ended:
-    ranks = tuple(RankSeen(out=f"begin\n{line}\n", err="", lives=False, site=None) for line in lines)
+def ended(*lines: str, exit_code: int | None = 0, finding: dict[str, Any] | None = None, said: str = "") -> ObservedRun:
+    ranks = tuple(ObservedRank(out=f"begin\n{line}\n", err="", lives=False, site=None) for line in lines)
     outcome = {"finding": finding, "exit_code": exit_code}
-    return Ended(
-        exit_code=exit_code, seconds=1.0, start_seconds=0.5, quiet_seconds=0.0, ranks=ranks, said=said, outcome=outcome
+    return ObservedRun(
+        exit_code=exit_code,
+        seconds=1.0,
+        start_seconds=0.5,
+        quiet_seconds=0.0,
+        ranks=ranks,
+        output=said,
+        outcome=outcome,
     )
 
 
@@ -71,4 +77,4 @@ def test_a_repair_must_end_well_without_a_finding_and_with_the_result_on_every_r
     assert not judge_right(CASE, "repair", ended(*CASE.result, finding=FINDING)).holds
     wrong = judge_right(CASE, "repair", ended(CASE.result[0], CASE.result[1], ""))
     assert not wrong.holds
-    assert "rank 2 ends with 'begin'" in wrong.said
+    assert "rank 2 ends with 'begin'" in wrong.text

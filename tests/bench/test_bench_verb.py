@@ -32,7 +32,7 @@ def test_what_is_no_override_is_wrong_usage(capsys: pytest.CaptureFixture[str]) 
     assert ended.value.code == 2
     assert "unrecognized arguments: more" in capsys.readouterr().err
     assert main(["bench", "show", "small", "-n", "3", "more"]) == 2
-    assert "'more' is no override" in capsys.readouterr().err
+    assert "'more' is not an override" in capsys.readouterr().err
 
 
 def test_show_prints_yaml_that_is_a_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,59 @@
+"""What verbs share in reading arguments and writing lines: subcommands, help with examples, and checks of options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import InputError
+
+_EXAMPLES = "examples:\n"
+
+
+class ExamplesFormatter(argparse.HelpFormatter):
+    """Wraps descriptions to the terminal, and leaves an epilog of examples as it is written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(_EXAMPLES) else super()._fill_text(text, width, indent)
+
+
+def add_subcommand(subcommands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
+    """Add a subcommand of a verb, which one sentence describes; return its parser."""
+    parser = subcommands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def say(text: str) -> None:
+    """Write a line to standard error: standard output is the job's."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def check_positive(name: str, value: float) -> float:
+    """Return a number that must be more than 0; `name` is the option that gives it."""
+    if not value > 0:
+        raise InputError(f"{name} must be more than 0, not {value}")
+    return value
+
+
+def check_writable(*files: str | Path | None) -> None:
+    """Refuse a file that cannot be opened for writing, before the work is done and not after; None is skipped."""
+    for file in files:
+        if file is not None:
+            try:
+                with open(file, "ab"):
+                    pass
+            except OSError as error:
+                raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
+
+
+def make_folder(folder: Path | None) -> None:
+    """Make a folder; refuse one that cannot be made before the work is done and not after. None is skipped."""
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None

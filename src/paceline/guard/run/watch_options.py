@@ -1,0 +1,62 @@
+"""How a command is to be run under the guard: one value, for a run in this process and for one in a process of its own.
+
+`run_command` spells the value as `paceline run` reads it. A guard owns its process: it takes the signals, adopts what
+its job leaves behind and in the end kills all of it. Two guards at a time therefore need two processes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paceline.guard.judge.stragglers import Notice
+from paceline.guard.observe.local_rings import LocalRings
+
+
+def _show_nothing(shown: object) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """How to run a command under the guard.
+
+    Attributes:
+        asked: The command as the user gave it, for the records; the command that is run if it is empty.
+        out: Where records are kept; None keeps them only after a finding, in `paceline-out`.
+        json_file: Also write the diagnosis to this file.
+        notice_seconds: Show who is waited for after this time.
+        timeout_seconds: End the job when a rank has waited for this time.
+        variables: What the command finds in its environment beside ours.
+        on_notice: Shows who is waited for.
+        on_look: Shows the run; called after each look at the rings, and must not raise.
+    """
+
+    asked: tuple[str, ...] = ()
+    out: Path | None = None
+    json_file: Path | None = None
+    notice_seconds: float = 10.0
+    timeout_seconds: float | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    on_notice: Callable[[Notice], None] = _show_nothing
+    on_look: Callable[[LocalRings], None] = _show_nothing
+
+
+def run_command(command: Sequence[str], options: WatchOptions) -> list[str]:
+    """Return the command line that runs a command under the guard in a process of its own.
+
+    What shows the run, and `asked` and `variables`, are of this process: that one has its own.
+
+    >>> run_command(["mpiexec", "train"], WatchOptions(out=Path("kept"), notice_seconds=0.5))[1:]
+    ['-m', 'paceline', 'run', '--notice', '0.5', '--out', 'kept', '--', 'mpiexec', 'train']
+    """
+    words = [sys.executable, "-m", "paceline", "run", "--notice", repr(options.notice_seconds)]
+    if options.out is not None:
+        words += ["--out", str(options.out)]
+    if options.json_file is not None:
+        words += ["--json", str(options.json_file)]
+    if options.timeout_seconds is not None:
+        words += ["--timeout", repr(options.timeout_seconds)]
+    return [*words, "--", *command]
