@@ -25,6 +25,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.report.lint_scripts
+	$(BIN)/vulture
 
 types: $(INSTALLED)
 	$(BIN)/mypy

@@ -39,3 +39,21 @@ def test_an_epoch_without_its_end_has_its_steps_and_is_not_whole() -> None:
     ]  # fmt: skip
     assert told.epochs["train", 1].whole.samples == 4
     assert told.failure == "file 3 is corrupt"
+
+
+def test_what_a_rank_says_about_itself_is_taken_over_key_by_key() -> None:
+    rank = {
+        "rank": 3, "world_size": 4, "host": "h", "carrier": "mpi", "cpu_count": 2, "memory_bytes": 9, "began": 1.5,
+    }  # fmt: skip
+    lines: list[dict[str, Any]] = [
+        {"kind": "rank", **rank, "pid": 7},
+        {"kind": "first_batch", "first_batch_seconds": 0.5},
+        {"kind": "checkpoint", "name": "epoch-0", "bytes": 10, "save": 0.1, "load": 0.2},
+        {"kind": "of a later version", "epochs": "nonsense"},
+        {"kind": "end", "ended": 2.5, "epochs": "nonsense"},
+    ]
+    figures = figures_of(lines, exclude_start=0, exclude_end=0)
+    assert {name: getattr(figures, name) for name in rank} == rank
+    assert (figures.first_batch_seconds, figures.ended, figures.failure) == (0.5, 2.5, None)
+    assert figures.checkpoints == [{"bytes": 10, "save": 0.1, "load": 0.2}]
+    assert figures.epochs == {}  # no line can write over what it is not about

@@ -194,3 +194,15 @@ def test_report_says_what_is_missing(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "not everything could be read: run.json cannot be read" in done.stdout
     assert "there is no record of any rank" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("verb", ["run", "doctor", "watch", "report", "lab", "bench", "bench run", "check", "plan"])
+@pytest.mark.parametrize("columns", [60, 100])
+def test_help_is_wrapped_to_the_terminal_but_for_examples(verb: str, columns: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "paceline", *verb.split(), "--help"], capture_output=True, text=True, timeout=60,
+        check=True, env=os.environ | {"COLUMNS": str(columns)},
+    )  # fmt: skip
+    text, _, examples = done.stdout.partition("\nexamples:\n")
+    assert [line for line in text.splitlines() if len(line) > columns] == []
+    assert ("paceline" in examples) == (verb in ("run", "doctor"))

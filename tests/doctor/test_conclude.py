@@ -8,7 +8,7 @@ import pytest
 
 from paceline.doctor.conclude import conclude
 from paceline.doctor.observed_job import Frame, Look, SeenJob, SeenRank, Thread
-from paceline.doctor.stack_calls import is_worker, rank_in_stack, standing_of
+from paceline.doctor.stack_calls import find_position, is_worker, rank_in_stack
 from paceline.report.page.doctor_page import page_of_diagnosis
 from paceline.report.page.render import render_page
 from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json
@@ -23,7 +23,7 @@ def torch_frames(operation: str, line: int = 37, *, group: str = "", file: str =
         Frame(function="c10d::Work::wait", file="/env/libtorch_cpu.so", line=0),
         Frame(function=operation, file=C10D, line=3245),
         Frame(function="_exception_logger.<locals>.wrapper", file=LOGGER, line=83,
-              notes={"args": "(<Tensor at 0x7f>)", "kwargs": f"{{{group}}}"}),
+              variables={"args": "(<Tensor at 0x7f>)", "kwargs": f"{{{group}}}"}),
         Frame(function="train", file=file, line=line),
     )  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_a_rank_that_runs_is_late_and_no_finding() -> None:
     found = conclude(job(seen(0, torch_frames("barrier")), seen(1, torch_frames("barrier")), late))
     assert found.finding is None
     assert "rank 2 runs, so it is late as far as can be seen, and ranks 0-1 wait" in found.says
-    assert "whether a rank that runs will ever come" in found.cannot
+    assert "whether a rank that runs will ever arrive" in found.cannot
     (running,) = [group for group in found.groups if group.state == "running"]
     assert (running.site, running.detail) == ("train.py:37", "sleeps; at the same line for 2.0 s")
 
@@ -110,7 +110,7 @@ def test_a_rank_that_has_gone_while_all_others_stand_is_a_finding() -> None:
     found = conclude(job(*stand, world_size=3, missing=(1,))).finding
     assert found is not None
     assert (found.kind, found.ranks, found.cause) == ("peer-gone", (1,), "early-exit")
-    assert found.summary == "rank 1 is not there any more, while ranks 0, 2 stand in Barrier at train.py:6"
+    assert found.summary == "rank 1 has exited, while ranks 0, 2 stand in Barrier at train.py:6"
     assert found.groups[-1].state == "exited"
     one_runs = job(stand[0], seen(2, (USER,)), world_size=3, missing=(1,))
     assert conclude(one_runs).finding is None
@@ -140,7 +140,7 @@ def test_finalize_against_a_collective_is_a_finding() -> None:
 )  # fmt: skip
 def test_native_frames_name_what_a_rank_is_in(function: str, call: str) -> None:
     frames = (Frame(function=function, file="/env/lib/libsome.so", line=0), USER)
-    found = standing_of(seen(0, frames))
+    found = find_position(seen(0, frames))
     assert (found.call, found.site) == (call, "train.py:37")
 
 
@@ -148,9 +148,11 @@ def test_workers_are_no_ranks_and_variables_name_ranks() -> None:
     worker = Frame(function="_worker_loop", file="/env/site-packages/torch/utils/data/_utils/worker.py", line=3)
     assert is_worker(Thread(name="MainThread", is_main=True, frames=(worker,)))
     assert not is_worker(Thread(name="MainThread", is_main=True, frames=(USER,)))
-    spawned = Frame(function="_wrap", file="/e/site-packages/torch/multiprocessing/spawn.py", line=9, notes={"i": "3"})
-    own = Frame(function="work", file=USER.file, line=2, notes={"rank": "5", "i": "9"})
-    other = Frame(function="work", file=USER.file, line=2, notes={"rank": '"5"'})
+    spawned = Frame(
+        function="_wrap", file="/e/site-packages/torch/multiprocessing/spawn.py", line=9, variables={"i": "3"}
+    )
+    own = Frame(function="work", file=USER.file, line=2, variables={"rank": "5", "i": "9"})
+    other = Frame(function="work", file=USER.file, line=2, variables={"rank": '"5"'})
     assert [rank_in_stack(Thread(name="", is_main=True, frames=(frame,))) for frame in (spawned, own, other)] == [
         3,
         5,
@@ -184,6 +186,6 @@ def test_a_page_shows_groups_with_their_source_and_what_cannot_be_said(tmp_path:
     html = render_page(page)
     assert "line_41 = &#39;&lt;b&gt;&#39;" in html
     assert "they are not in the same collective" in html
-    assert "Cannot say which call of a loop it is" in html
+    assert "Cannot say which iteration this is" in html
     running = conclude(job(seen(0, torch_frames("barrier")), seen(1, (USER,))))
     assert "Nothing is provably out of line." in render_page(page_of_diagnosis(running))

@@ -137,9 +137,9 @@ def test_mpi_ranks_in_different_collectives(tmp_path: Path, start: Start) -> Non
 
 def test_an_mpi_rank_that_has_gone(tmp_path: Path, start: Start) -> None:
     pid = start(MPI.format(odd="os._exit(0)"), *find_mpiexec().command(3), sys.executable)
-    code, text, told = look_until("not there any more", str(pid), ranks=3, cwd=tmp_path)
+    code, text, told = look_until("has exited, while", str(pid), ranks=3, cwd=tmp_path)
     assert code == 90
-    assert "rank 1 is not there any more, while ranks 0, 2 stand in Barrier at train.py:8" in text
+    assert "rank 1 has exited, while ranks 0, 2 stand in Barrier at train.py:8" in text
     assert told["finding"]["kind"] == "peer-gone"
     assert told["jobs"][0]["missing"] == [1]
 
@@ -293,7 +293,7 @@ def test_wrong_usage_is_said_in_one_line(tmp_path: Path) -> None:
             ("train.py",): "'train.py' is not a process id",
             ("0",): "'0' is not a process id",
             ("99999999",): "there is no process 99999999",
-            (str(sleeper.pid),): f"process {sleeper.pid} ('sleep') is no Python, and has started none",
+            (str(sleeper.pid),): f"process {sleeper.pid} ('sleep') is not a Python process and has not started one",
             ("1", "--seconds", "0"): "--seconds must be more than 0",
             ("--flight-recorder", "nowhere"): "there is no folder nowhere",
             ("1", "--json", "no/such/file"): "no/such/file cannot be written",

@@ -85,7 +85,7 @@ def test_a_pickle_that_wants_more_than_data_is_refused(tmp_path: Path, monkeypat
     assert found.ranks == (0,)
     assert not (tmp_path / "owned").exists()
     assert len(found.problems) == 2
-    assert "nccl_trace_rank_1 is no dump that can be read: it asks for posix.system" in found.problems[0]
+    assert "nccl_trace_rank_1 is not a readable dump: it asks for posix.system" in found.problems[0]
     assert "\x1b" not in flight_as_text(found)
 
 

@@ -73,10 +73,10 @@ def run(options: argparse.Namespace) -> int:
         user = os.getuid() if options.user else None
         jobs = look_at_jobs(find_py_spy(), pids, user=user, seconds=options.seconds)
     diagnoses = [conclude(job) for job in jobs]
-    found = any(diagnosis.finding is not None for diagnosis in diagnoses) or (
+    has_finding = any(diagnosis.finding is not None for diagnosis in diagnoses) or (
         record is not None and record.mismatch is not None
     )
-    code = FINDING_CODE if found else 0
+    code = FINDING_CODE if has_finding else 0
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     texts = [diagnosis_as_text(diagnosis, colours=colours) for diagnosis in diagnoses]
     texts += [flight_as_text(record, colours=colours)] if record is not None else []

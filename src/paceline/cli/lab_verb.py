@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,11 +130,12 @@ def _check_cases(cases: Sequence[Case], at_a_time: int) -> bool:
 
     if not cases:
         return True
-    begun = time.monotonic()
-    found = check_all(
+    start = time.monotonic()
+    verdicts_of_case = check_all(
         cases, at_a_time=at_a_time, done=lambda case, verdicts: print(verdicts_as_text(case, verdicts), flush=True)
     )
-    broken = [name for name, verdicts in found.items() if not all(verdict.holds for verdict in verdicts)]
-    said = f"{len(found)} cases in {time.monotonic() - begun:.0f} s, {len(broken)} broken"
-    print(f"{said}{': ' if broken else ''}{', '.join(broken)}", file=sys.stdout, flush=True)
+    broken = [name for name, verdicts in verdicts_of_case.items() if not all(verdict.holds for verdict in verdicts)]
+    names = f": {', '.join(broken)}" if broken else ""
+    seconds = time.monotonic() - start
+    print(f"{len(verdicts_of_case)} cases in {seconds:.0f} s, {len(broken)} broken{names}", flush=True)
     return not broken

@@ -1,4 +1,4 @@
-"""Reads the dumps of torch's Flight Recorder, and says at which call of a group ranks parted.
+"""Reads the dumps of torch's Flight Recorder, and says at which call of a group ranks first differ.
 
 A dump is a pickle, and a pickle is a program. It is read by an unpickler that makes lists, dictionaries, texts and
 numbers, and refuses everything else, so a file of a stranger can do no harm.
@@ -90,7 +90,7 @@ def read_flight_records(folder: Path) -> FlightRecord:
             IndexError,
             pickle.PickleError,
         ) as error:
-            problems.append(f"{path.name} is no dump that can be read: {error}")
+            problems.append(f"{path.name} is not a readable dump: {error}")
     if not entries:
         more = f" ({problems[0]})" if problems else ""
         raise InputError(f"{folder} holds no dump of the Flight Recorder: files whose names end in a rank{more}")

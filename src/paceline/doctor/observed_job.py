@@ -15,7 +15,7 @@ class Frame:
     function: str
     file: str
     line: int
-    notes: Mapping[str, str] = field(default_factory=dict)  # the few variables that say who and where a rank is
+    variables: Mapping[str, str] = field(default_factory=dict)  # the few that say who and where a rank is
 
     @property
     def is_native(self) -> bool:
@@ -72,7 +72,7 @@ class SeenRank:
 
     @property
     def has_moved(self) -> bool:
-        """Whether its main thread was at another place at the second look."""
+        """Whether its main thread was at another line at the second look."""
         return _python_lines(self.first) != _python_lines(self.second)
 
 

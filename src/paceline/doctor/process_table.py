@@ -42,7 +42,7 @@ class Process:
 
     @property
     def is_launcher(self) -> bool:
-        """Whether it starts ranks and is none."""
+        """Whether it starts ranks and is not one itself."""
         if self.name in LAUNCHER_PROGRAMS:
             return True
         arguments = list(self.command[1:])
@@ -103,7 +103,7 @@ def check_pids(processes: Mapping[int, Process], pids: Sequence[int]) -> None:
     for pid in pids:
         if not any(process.is_python for process in below(processes, [pid])):
             name = processes[pid].name
-            raise InputError(f"process {pid} ({name!r}) is no Python, and has started none")
+            raise InputError(f"process {pid} ({name!r}) is not a Python process and has not started one")
 
 
 def ranks_below(processes: Mapping[int, Process], roots: Sequence[int]) -> list[Candidate]:

@@ -86,13 +86,13 @@ def _thread(value: dict[str, Any], pid: int) -> Thread:
 
 
 def _frame(value: dict[str, Any]) -> Frame:
-    kept = _GROUP_VARIABLES if str(value["filename"]).endswith("c10d_logger.py") else _RANK_VARIABLES
-    notes = {
+    names = _GROUP_VARIABLES if str(value["filename"]).endswith("c10d_logger.py") else _RANK_VARIABLES
+    variables = {
         str(local["name"]): str(local["repr"])
         for local in value.get("locals") or ()
-        if local["name"] in kept and local["repr"] is not None
+        if local["name"] in names and local["repr"] is not None
     }
-    return Frame(function=str(value["name"]), file=str(value["filename"]), line=int(value["line"]), notes=notes)
+    return Frame(function=str(value["name"]), file=str(value["filename"]), line=int(value["line"]), variables=variables)
 
 
 def _state(pid: int) -> str:

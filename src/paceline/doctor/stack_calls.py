@@ -32,8 +32,8 @@ _KERNEL = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where a rank stands."""
+class StackPosition:
+    """Where a rank is: the call it is inside, and the line of the user's code that made it."""
 
     call: str | None  # the operation it is inside, None if it is in none that is known
     family: str = ""  # torch or mpi
@@ -44,26 +44,26 @@ class Standing:
     detail: str = ""
 
     @property
-    def likeness(self) -> str:
+    def operation_key(self) -> str:
         """What must differ for two calls to be certainly different: Bcast and bcast may both be part of one."""
         return f"{self.family} {self.call}".lower()
 
 
-def standing_of(seen: SeenRank) -> Standing:
-    """Say where the main thread of a rank stands."""
+def find_position(seen: SeenRank) -> StackPosition:
+    """Say where the main thread of a rank is."""
     main = seen.second.main
     if main is None:
-        return Standing(call=None, detail="its main thread cannot be seen")
+        return StackPosition(call=None, detail="its main thread cannot be seen")
     site = _site(main, seen.cwd)
     call = _call(main)
     if call is not None:
         return replace(call, site=site)
     others = [(thread, _call(thread)) for thread in seen.second.threads if not thread.is_main]
     also = next((f"; its thread {thread.name} is in {found.call}" for thread, found in others if found is not None), "")
-    return Standing(call=None, site=site, detail=f"{_doing(seen)}{also}")
+    return StackPosition(call=None, site=site, detail=f"{_doing(seen)}{also}")
 
 
-def _call(thread: Thread) -> Standing | None:
+def _call(thread: Thread) -> StackPosition | None:
     """Return the outermost communication that a thread is inside."""
     for number, frame in reversed(list(enumerate(thread.frames))):
         found = _torch_call(frame) or _mpi_call(frame)
@@ -74,36 +74,41 @@ def _call(thread: Thread) -> Standing | None:
         if not frame.is_native:
             continue
         if _REDUCER.match(frame.function):
-            return Standing(call="DDP's reduction", family="torch", detail="inside DDP, from C++")
+            return StackPosition(call="DDP's reduction", family="torch", detail="inside DDP, from C++")
         if _WORK_WAIT.match(frame.function):
-            return Standing(call="wait", family="torch", detail="for a call that was started before; which is not seen")
+            return StackPosition(
+                call="wait", family="torch", detail="for a call that was started before; which is not seen"
+            )
         nccl = _NCCL_SYMBOL.match(frame.function)
         if nccl is not None:
-            return Standing(call=f"nccl{nccl.group(1)}", family="torch")
+            return StackPosition(call=f"nccl{nccl.group(1)}", family="torch")
         if _GPU_WAIT.match(frame.function):
-            return Standing(call="GPU", family="gpu", detail="waits for the GPU; what runs there is not seen")
+            return StackPosition(call="GPU", family="gpu", detail="waits for the GPU; what runs there is not seen")
     return None
 
 
-def _torch_call(frame: Frame) -> Standing | None:
+def _torch_call(frame: Frame) -> StackPosition | None:
     name = frame.function.rpartition(".")[2]
-    facts = BY_NAME.get(f"torch.{name}")
-    if facts is None or not frame.file.endswith(_TORCH_FILES):
+    operation = BY_NAME.get(f"torch.{name}")
+    if operation is None or not frame.file.endswith(_TORCH_FILES):
         return None
-    return Standing(
-        call=name, family="torch", is_collective=facts.family is Family.COLLECTIVE, needs_all=facts.needs is Needs.ALL
+    return StackPosition(
+        call=name,
+        family="torch",
+        is_collective=operation.family is Family.COLLECTIVE,
+        needs_all=operation.needs is Needs.ALL,
     )
 
 
 def _names_no_group(frame: Frame) -> bool:
     """Say whether a frame is torch's wrapper around a call that was given no group: it is on all ranks then."""
-    given = frame.notes.get("args", "..."), frame.notes.get("kwargs", "...")
+    arguments = frame.variables.get("args", "..."), frame.variables.get("kwargs", "...")
     return frame.file.endswith("torch/distributed/c10d_logger.py") and not any(
-        "..." in text or "group" in text.lower() for text in given
+        "..." in text or "group" in text.lower() for text in arguments
     )
 
 
-def _mpi_call(frame: Frame) -> Standing | None:
+def _mpi_call(frame: Frame) -> StackPosition | None:
     if not frame.is_native:
         return None
     library = frame.file.rpartition("/")[2]
@@ -114,11 +119,11 @@ def _mpi_call(frame: Frame) -> Standing | None:
         name = frame.function.rpartition(".")[2]
     else:
         return None
-    facts = BY_NAME.get(name)
-    if facts is None and name not in ("Finalize", "Init_thread", "Init"):
+    operation = BY_NAME.get(name)
+    if operation is None and name not in ("Finalize", "Init_thread", "Init"):
         return None
-    collective = facts is None or facts.family is Family.COLLECTIVE
-    return Standing(call=name, family="mpi", is_collective=collective)
+    collective = operation is None or operation.family is Family.COLLECTIVE
+    return StackPosition(call=name, family="mpi", is_collective=collective)
 
 
 def _site(thread: Thread, cwd: str) -> str | None:
@@ -154,7 +159,7 @@ def _doing(seen: SeenRank) -> str:
 
 
 def is_worker(thread: Thread | None) -> bool:
-    """Say whether a stack is that of a worker that feeds or serves a rank: no rank itself."""
+    """Say whether a stack is that of a worker that feeds or serves a rank, and is not a rank itself."""
     if thread is None:
         return False
     workers = (
@@ -174,7 +179,7 @@ def rank_in_stack(thread: Thread | None) -> int | None:
     """Return the rank that a stack's variables name: torch's spawn counts its processes, others say `rank`."""
     for frame in reversed(thread.frames if thread is not None else ()):
         spawned = frame.file.endswith("torch/multiprocessing/spawn.py")
-        value = frame.notes.get("i") if spawned else None if is_not_own(frame.file) else frame.notes.get("rank")
+        value = frame.variables.get("i") if spawned else None if is_not_own(frame.file) else frame.variables.get("rank")
         if value is not None and value.isascii() and value.isdigit() and len(value) < 8:
             return int(value)
     return None

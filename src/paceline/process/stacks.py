@@ -47,7 +47,7 @@ OF_JUDGE = StackSignals(signal.SIGRTMIN + 9, signal.SIGRTMIN + 10)
 
 
 class StackAnswers:
-    """Lets this process answer where it is, from when it is made until `stop` is called."""
+    """Lets this process answer where it is, from when it is made; `stop` must be called before Python ends."""
 
     def __init__(self, file: IO[str], signals: StackSignals, *, all_threads: bool = False) -> None:
         """Begin to answer.
@@ -69,7 +69,10 @@ class StackAnswers:
             faulthandler.register(signals.gentle, file=file, all_threads=all_threads)
 
     def stop(self) -> None:
-        """Answer no more, because Python ends now: a gentle question that came afterwards would kill the process."""
+        """Ignore gentle questions from now on, because Python ends: one that came afterwards would kill the process.
+
+        Urgent ones are still answered as long as Python is there: a rank may hang in MPI_Finalize.
+        """
         if threading.current_thread() is threading.main_thread():
             signal.signal(self._signals.gentle, signal.SIG_IGN)
 

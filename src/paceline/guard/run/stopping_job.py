@@ -60,15 +60,15 @@ class StoppingJob:
         self._rings = rings
         self._marks: dict[str, dict[int, tuple[int, ...]]] = {}
         self._still_since = time.monotonic()
-        self._told: float | None = None  # when the job was told to end
+        self._stopped_at: float | None = None  # when the job was told to end
 
     def is_hopeless(self) -> bool:
         """Say whether every living rank hangs in a call, where it sees no signal, or the time is up.
 
         The first question is asked when the job is told to end.
         """
-        self._told = self._told or time.monotonic()
-        if time.monotonic() - self._told > SAVE_SECONDS:
+        self._stopped_at = self._stopped_at or time.monotonic()
+        if time.monotonic() - self._stopped_at > SAVE_SECONDS:
             return True
         jobs = self._rings.jobs()
         marks = {job.name: job.marks() for job in jobs}

@@ -29,7 +29,7 @@ class WatchOptions:
         json_file: Also write the diagnosis to this file.
         notice_seconds: Show who is waited for after this time.
         timeout_seconds: End the job when a rank has waited for this time.
-        variables: What the command finds in its environment beside ours.
+        variables: What is added to our environment for the command.
         on_notice: Shows who is waited for.
         on_look: Shows the run; called after each look at the rings, and must not raise.
     """
