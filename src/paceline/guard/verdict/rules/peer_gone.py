@@ -176,10 +176,10 @@ def find_first_failure(inspection: Inspection) -> Finding | None:
     if inspection.was_aborted():
         return None
     first = first_failure(inspection)
-    if first is None or (len(first.ranks) == len(inspection.snapshot.ranks) and first.is_certain):
-        return None
-    others = [state for state in inspection.states() if state.rank not in first.ranks and state.end is not None]
-    if first.is_certain and all(state.end.kind is EndKind.EXITED for state in others if state.end is not None):
+    if first is None or len(first.ranks) == len(inspection.snapshot.ranks):
+        return None  # all failed alike, or somebody has ended the whole job
+    others = [state.end for state in inspection.states() if state.rank not in first.ranks and state.end is not None]
+    if all(end.kind is EndKind.EXITED for end in others):
         return None  # nobody was ended because of it
     explanations = explain_end(inspection, first.ranks, [], is_first=first.is_certain)
     return explained_finding(FindingKind.PEER_GONE, explanations, rank_groups(_with_victims(inspection, first)))
