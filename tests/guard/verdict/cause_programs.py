@@ -79,6 +79,38 @@ def validates_every_few_batches(side: Side, broken: bool) -> Calls:
             yield side.gather()
 
 
+def skips_both_calls_of_a_helper_in_the_first_period(side: Side, broken: bool) -> Calls:
+    for step in range(20):
+        if broken and side.rank == 1 and step == 4:
+            pass  # a bad batch
+        else:
+            yield from forward_backward(side)
+        if step % 5 == 4:
+            yield from log(side)
+
+
+def forward_backward(side: Side) -> Calls:
+    yield side.bcast()  # <- here skips_both_calls_of_a_helper_in_the_first_period
+    yield side.all_reduce()
+
+
+def log(side: Side) -> Calls:
+    yield side.all_gather(1)
+
+
+def skips_both_calls_of_a_helper_later(side: Side, broken: bool) -> Calls:
+    for step in range(20):
+        if not (broken and side.rank == 1 and step == 12):
+            yield from forward_backward_again(side)
+        if step % 5 == 4:
+            yield from log(side)
+
+
+def forward_backward_again(side: Side) -> Calls:
+    yield side.bcast()  # <- here skips_both_calls_of_a_helper_later
+    yield side.all_reduce()
+
+
 # one call too many
 
 
@@ -247,6 +279,8 @@ PROGRAMS = [
     CauseProgram(caught_error_skips_the_reduce, 3, (2,), Cause.SKIPPED_CALL),
     CauseProgram(accumulates_differently, 4, (0,), Cause.SKIPPED_CALL),
     CauseProgram(validates_every_few_batches, 3, (2,), Cause.SKIPPED_CALL),
+    CauseProgram(skips_both_calls_of_a_helper_in_the_first_period, 3, (1,), Cause.SKIPPED_CALL),
+    CauseProgram(skips_both_calls_of_a_helper_later, 3, (1,), Cause.SKIPPED_CALL),
     CauseProgram(logs_once_more, 3, (1,), Cause.EXTRA_CALL),
     CauseProgram(saves_on_rank_zero, 3, (0,), Cause.RANK_CONDITIONAL_CALL),
     CauseProgram(helper_under_a_condition_of_the_rank, 4, (0,), Cause.RANK_CONDITIONAL_CALL),

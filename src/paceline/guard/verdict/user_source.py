@@ -116,7 +116,8 @@ def _condition(around: Sequence[ast.AST], other: Sequence[ast.AST]) -> SourceBlo
         return None
     for node in reversed(around):
         if isinstance(node, ast.If) and node not in other and "__name__" not in ast.unparse(node.test):
-            return _block(node, ast.unparse(node.test))
+            test, is_else = ast.unparse(node.test), any(inner in node.orelse for inner in around)
+            return _block(node, f"not ({test})" if is_else else test)
     return None
 
 

@@ -64,7 +64,7 @@ def explain_left_out(deviation: Deviation, left_out: Sequence[Line]) -> Explanat
         ranks=deviation.out_of_line,
         summary=summary,
         cause=Cause.SKIPPED_CALL,
-        advice=f"find out why {name_ranks(odd)} left out the {name} {where} (a skipped batch, a caught exception, a "
+        advice=f"find out why {name_ranks(odd)} left out the {name} {where} (a skipped batch, a caught exception, "
         "condition that only some ranks meet): every rank must make it in every step, with zeros if it has nothing "
         "to add",
     )
@@ -81,8 +81,8 @@ def explain_unseen_left_out(deviation: Deviation) -> Explanation:
         f"{'call' if made == 1 else 'calls'} of {name} {where}; {name_ranks(deviation.usual)} "
         f"{verb(deviation.usual, 'is', 'are')} in the {nth(made + 1)}",
         cause=Cause.SKIPPED_CALL,
-        advice=f"find out whether {name_ranks(odd)} left out a {name} {where} (a skipped batch, a caught exception, a "
-        f"condition that only some ranks meet): every rank must make it before the {call_name(next_call)}",
+        advice=f"find out whether {name_ranks(odd)} left out the {name} {where} (a skipped batch, a caught exception, "
+        f"a condition that only some ranks meet): every rank must make it before the {call_name(next_call)}",
     )
 
 

@@ -76,24 +76,26 @@ def _by_source(inspection: Inspection, deviation: Deviation, relation: LineRelat
     file = relation.file
     if relation.fork is not None:
         return [explain_fork(deviation, relation.fork, file, calls_differ=relation.fork_calls_differ)]
-    explanations: list[Explanation | None] = []
-    under, over = relation.second_condition, relation.first_condition  # of the odd side, and of the usual one
+    conditions = ((relation.second_condition, True), (relation.first_condition, False))  # of the odd side, of the usual
+    by_rank = [
+        explain_call_under_condition(inspection, deviation, condition, file, of_odd=of_odd)
+        for condition, of_odd in conditions
+        if condition is not None and names_a_rank(condition)
+    ]
+    explanations: list[Explanation | None] = [*by_rank]
     if relation.first_loop is not None and relation.second_loop is None:
         explanations.append(explain_left_early(deviation, relation.first_loop, file))
     elif relation.second_loop is not None and relation.first_loop is None:
         explanations.append(explain_stayed_longer(deviation, relation.second_loop, file))
-    conditional = None
-    if under is not None:
-        conditional = explain_call_under_condition(inspection, deviation, under, file, of_odd=True)
-    elif over is not None:
-        conditional = explain_call_under_condition(inspection, deviation, over, file, of_odd=False)
-    if names_a_rank(under) or names_a_rank(over):
-        explanations.insert(0, conditional)
-    else:
+    if not any(by_rank):
         # the odd ranks may have come to their call without one that stands above it in the same loop
         if relation.share_a_loop and relation.first_is_above:
             explanations.append(explain_unseen_left_out(deviation))
-        explanations.append(conditional)
+        explanations += [
+            explain_call_under_condition(inspection, deviation, condition, file, of_odd=of_odd)
+            for condition, of_odd in conditions
+            if condition is not None and not names_a_rank(condition)
+        ]
     return [explanation for explanation in explanations if explanation is not None]
 
 
