@@ -86,12 +86,20 @@ def call_detail(inspection: Inspection, call: Call) -> str:
 
 
 def call_place(call: Call, other: Call) -> str:
-    """Name the line of a call such that it is not taken for another's: with its caller, if both are at one line."""
+    """Name the line of a call such that it is not taken for another's: with its caller, if both are at one line.
+
+    A library may make both calls for one line of the user: then its functions tell them apart.
+    """
     if call.site != other.site:
         return f"at {call.site}"
     callers = zip(call.callers, other.callers, strict=False)
     caller = next((one for one, another in callers if one != another), None)
-    return f"at {call.site}" + (f" (called from {caller})" if caller is not None else "")
+    if caller is not None:
+        return f"at {call.site} (called from {caller})"
+    library = zip(call.library, other.library, strict=False)
+    function = next((one for one, another in library if one != another), None)
+    function = function or next(iter(call.library[len(other.library) :]), None)
+    return f"at {call.site}" + (f", in {function}" if function is not None else "")
 
 
 def sites_text(calls: Iterable[Call]) -> str:
