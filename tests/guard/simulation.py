@@ -89,7 +89,7 @@ class Job:
                 return True
             return arrived == set(known.ranks)
         if family is Family.SEND:
-            return self.buffers or self._is_wanted(rank, call)
+            return self.buffers or call.operation == "Bsend" or self._is_wanted(rank, call)
         return bool(self._available(rank, call))
 
     def _available(self, rank: int, call: Call) -> list[tuple[int, int]]:

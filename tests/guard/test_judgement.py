@@ -141,8 +141,11 @@ def test_a_rank_that_ends_early_is_named(
     if guilty is None or len(communicators[ranks[guilty][last[guilty] or 0].communicator].ranks) < 2:
         return
     del ranks[guilty][last[guilty] or 0 :]
-    finding = _run(Job(ranks, communicators, buffers=buffers, ends={}), data, look_every=3)
-    assert finding is not None
+    job = Job(ranks, communicators, buffers=buffers, ends={})
+    finding = _run(job, data, look_every=3)
+    if finding is None:  # nobody had to wait for it, as at the root of a broadcast: an absence alone is no finding
+        assert all(rank.ended for rank in job.ranks)
+        return
     assert finding.kind == "peer-gone"
     assert guilty in finding.ranks
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from paceline.guard.verdict.finding import (
     Cause,
+    Explanation,
     Finding,
     FindingField,
     FindingKind,
@@ -35,11 +36,14 @@ _differences = st.builds(
     FirstDifference, sequence=st.integers(1, 99), communicator=st.text(max_size=8),
     groups=st.lists(_difference_groups, max_size=3).map(tuple),
 )  # fmt: skip
+_explanations = st.builds(
+    Explanation, ranks=_ranks, summary=st.text(max_size=8), cause=st.sampled_from(Cause), advice=st.text(max_size=8)
+)
 findings = st.builds(
     Finding, kind=st.sampled_from(FindingKind), field=st.none() | st.sampled_from(FindingField), ranks=_ranks,
     summary=st.text(max_size=8), cause=st.sampled_from(Cause), advice=st.text(max_size=8),
     groups=st.lists(_groups, max_size=3).map(tuple), first_difference=st.none() | _differences,
-    latency_ms=st.floats(0, 1e6), decided_ns=st.just(0),
+    latency_ms=st.floats(0, 1e6), decided_ns=st.just(0), explanations=st.lists(_explanations, max_size=2).map(tuple),
 )  # fmt: skip
 ONE = Finding(
     kind=FindingKind.MISMATCH, field=FindingField.COUNT, ranks=(1,), summary="rank 1 differs", cause=Cause.SHAPE,
@@ -55,7 +59,7 @@ def test_a_finding_comes_back_as_it_was(finding: Finding) -> None:
 def test_the_names_are_those_that_others_rely_on() -> None:
     value = finding_to_json(replace(ONE, first_difference=FirstDifference(sequence=4, communicator="WORLD", groups=())))
     assert list(value) == [
-        "kind", "field", "ranks", "summary", "cause", "advice", "latency_ms", "groups", "divergence",
+        "kind", "field", "ranks", "summary", "cause", "advice", "latency_ms", "groups", "divergence", "explanations",
     ]  # fmt: skip
     assert {
         "ranks", "state", "call", "communicator", "sequence", "site", "count", "dtype", "detail",
@@ -78,6 +82,7 @@ def test_the_outcome_of_a_run(exit_code: int, finding: Finding | None, outcome: 
     [
         {"kind": "odd"}, {"cause": "odd"}, {"field": "odd"}, {"ranks": "1"}, {"ranks": [True]}, {"groups": [1]},
         {"groups": [{"ranks": [1], "state": "odd"}]}, {"summary": None}, {"divergence": 4}, {"latency_ms": "soon"},
+        {"explanations": [{"cause": "odd"}]},
         {"divergence": {"sequence": None, "communicator": "W", "groups": []}},
     ],
 )  # fmt: skip

@@ -101,16 +101,28 @@ def test_what_is_not_known_fits_everything() -> None:
 def test_another_operation_under_an_unknown_condition() -> None:
     barrier, gather = collective("Barrier", 4), collective("Gather", 9, root=0)
     finding = judge([[barrier], [barrier], [gather]])
-    assert (finding.field, finding.cause, finding.ranks) == (
-        FindingField.OPERATION, Cause.RANK_CONDITIONAL_CALL, (2,),
-    )  # fmt: skip
+    assert (finding.field, finding.cause, finding.ranks) == (FindingField.OPERATION, Cause.DIFFERENT_COLLECTIVES, (2,))
     assert finding.summary == (
-        "rank 2 fell out of line at call 1 on WORLD: ranks 0-1 call Barrier at train.py:4, rank 2 calls Gather at "
-        "train.py:9"
+        "rank 2 fell out of line: ranks 0-1 call Barrier at train.py:4, rank 2 calls Gather at train.py:9"
     )
     assert finding.advice == (
-        "let every rank make this call, or none: look for an `if` on the rank, or on data that only some have"
+        "find the condition or the loop that leads rank 2 to the Gather at train.py:9 while the others come to the "
+        "Barrier at train.py:4: all must make the same calls"
     )
+
+
+def test_two_ranks_that_differ_without_a_past_are_both_named() -> None:
+    finding = judge([[collective("Barrier", 4)], [collective("Gather", 9, root=0)]])
+    assert (finding.cause, finding.ranks) == (Cause.DIFFERENT_COLLECTIVES, (0, 1))
+    assert finding.summary == "ranks 0-1 differ: rank 0 calls Barrier at train.py:4, rank 1 calls Gather at train.py:9"
+
+
+def test_another_operation_from_the_same_line() -> None:
+    finding = differing(collective("Barrier", 4, sequence=1), collective("Barrier", 4, sequence=1), Call(
+        operation="Allreduce", communicator="mpi-world", site="train.py:4", sequence=1, reduction="SUM",
+    ))  # fmt: skip
+    assert finding.ranks == (2,)
+    assert "ranks 0-1 call Barrier at train.py:4, rank 2 calls Allreduce at train.py:4" in finding.summary
 
 
 def test_another_order() -> None:
@@ -124,8 +136,7 @@ def test_another_order() -> None:
     assert finding.cause is Cause.CALL_ORDER
     assert finding.advice == "let every rank make the same calls in the same order"
     assert finding.summary == (
-        "rank 2 fell out of line at call 1 on WORLD: ranks 0-1 call Barrier at train.py:4, rank 2 calls Allreduce at "
-        "train.py:5"
+        "rank 2 calls Allreduce at train.py:5 before Barrier at train.py:4; ranks 0-1 call them the other way round"
     )
 
 
@@ -141,7 +152,8 @@ def test_ranks_that_left_a_loop_earlier_are_told_by_their_steps() -> None:
     finding = judge([[step] * 5 + [after], [step] * 5 + [after], [step] * 3 + [after]], source=LOOP)
     assert (finding.kind, finding.cause, finding.ranks) == (FindingKind.MISMATCH, Cause.UNEVEN_STEPS, (2,))
     assert finding.summary == (
-        "rank 2 fell out of line: it left the loop at train.py:2 after 3 steps; ranks 0-1 are in step 4"
+        "rank 2 fell out of line: it left the loop `for batch in batches` at train.py:1 after 3 steps; ranks 0-1 are "
+        "in step 4, at train.py:2"
     )
     assert finding.advice == (
         "give every rank the same number of steps: paceline.PlanSampler does, or stop all ranks at the smallest count "
@@ -161,7 +173,8 @@ def test_one_step_is_singular_and_a_minority_that_stayed_is_the_odd_one() -> Non
     finding = judge([[step, step, after], [step, after], [step, after]], source=LOOP)
     assert finding.ranks == (0,)
     assert finding.summary == (
-        "rank 0 fell out of line: ranks 1-2 left the loop at train.py:2 after 1 step; rank 0 is in step 2"
+        "rank 0 fell out of line: ranks 1-2 left the loop `for batch in batches` at train.py:1 after 1 step; rank 0 is "
+        "in step 2, at train.py:2"
     )
 
 

@@ -125,7 +125,8 @@ class RingReader:
             }  # fmt: skip
         return Call(
             operation=operation.name, communicator=known.identity if known is not None and number > known.first else "",
-            sequence=sequence, number=number - 1, site=text.site, callers=text.callers, at_site=at_site, root=root,
+            sequence=sequence, number=number - 1, site=text.site, callers=text.callers, library=text.library,
+            at_site=at_site, root=root,
             reduction=REDUCTIONS[reduction], dtype=DTYPES[dtype], num_bytes=num_bytes, count=count,
             members_hash=members_hash, flags=flags, request=request, entered_ns=entered_ns, left_ns=left_ns, **message,
         )  # fmt: skip

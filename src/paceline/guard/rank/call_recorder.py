@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from paceline.guard.rank.call_sites import Sites
+from paceline.guard.rank.call_sites import Frame, Sites
 from paceline.guard.rank.channels import MessageCounts
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.request_slots import NO_REQUEST, RequestSlots
@@ -88,9 +88,12 @@ class Recorder:
         self.ring.write_text({"cwd": os.getcwd(), "argv": sys.argv[:20], "executable": sys.executable})
         words[0] = layout.MAGIC
 
-    def _describe_site(self, number: int, frames: list[tuple[str, int, str]]) -> None:
+    def _describe_site(self, number: int, frames: list[Frame], library: list[Frame]) -> None:
         self._site_counts.append(0)
-        self.ring.write_text({"site": number, "frames": frames}, reserve=2 * _TEXT_RESERVE)
+        text: dict[str, Any] = {"site": number, "frames": frames}
+        if library:
+            text["library"] = library
+        self.ring.write_text(text, reserve=2 * _TEXT_RESERVE)
 
     def communicator(self, identity: str, name: str, ranks: Sequence[int], member: int) -> Communicator | None:
         """Return the communicator of this identity, known from now on; None if there is no room for more."""

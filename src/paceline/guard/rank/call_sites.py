@@ -10,13 +10,16 @@ import os
 import site as site_packages
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 
 _MAX_FRAMES = 6
+_MAX_LIBRARY_FRAMES = 4  # of a library that makes calls for the user, such as a trainer
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # packages that carry a call and are never its reason, even if no line of the user's is to be seen
 _CARRIERS = ("torch", "mpi4py", "numpy")
+
+Frame = tuple[str, int, str]  # file, line, function
 
 
 def library_folders() -> tuple[str, ...]:
@@ -41,12 +44,13 @@ def is_library(name: str, folders: tuple[str, ...]) -> bool:
 
 
 class Sites:
-    """Numbers call sites and tells `describe` about each new one: number, and frames from the inside out."""
+    """Numbers call sites and tells `describe` about each new one: number, user's frames, and those of a library."""
 
-    def __init__(self, describe: Callable[[int, list[tuple[str, int, str]]], None]) -> None:
+    def __init__(self, describe: Callable[[int, list[Frame], list[Frame]], None]) -> None:
         self._describe = describe
         self._folders = library_folders()
-        self._numbers: dict[tuple[int, int, int, int], int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._carriers: dict[int, bool] = {}  # by the id of a code object
         self.known: dict[object, int] = {}  # those whose innermost frame is the user's
         self._is_library: dict[CodeType, bool] = {}
         self._by_id: dict[int, bool] = {}  # id of a code object that _is_library keeps alive
@@ -59,20 +63,34 @@ class Sites:
         return self._find(frame) if found is None else found
 
     def _find(self, frame: FrameType) -> int:
-        """Look outwards for the user's frame."""
+        """Look outwards for the user's frame. Calls that a library makes for one line are told apart by its frames."""
         here: FrameType | None = frame
+        library: list[FrameType] = []
         while here is not None and self._is_of_library(here.f_code):
+            if len(library) < _MAX_LIBRARY_FRAMES and not self._is_of_carrier(here.f_code):
+                library.append(here)
             here = here.f_back
         if here is None:
-            here = self._without_user(frame)
+            here, library = self._without_user(frame), []
         caller = here.f_back or here
-        key = (id(here.f_code), here.f_lasti, id(caller.f_code), caller.f_lasti)
+        key: tuple[int, ...] = (id(here.f_code), here.f_lasti, id(caller.f_code), caller.f_lasti)
+        for inner in library:
+            key += (id(inner.f_code), inner.f_lasti)
         number = self._numbers.get(key)
         if number is None:
-            number = self._add(key, here)
+            number = self._add(key, here, library)
             if here is frame:
                 self.known[key] = number  # a frame of a library says nothing by itself: its user must be looked for
         return number
+
+    def _is_of_carrier(self, code: CodeType) -> bool:
+        """Say whether a frame of a library is one that only carries calls, or is part of Python or of Paceline."""
+        found = self._carriers.get(id(code))  # the code object is kept alive by _is_library
+        if found is None:
+            parts = code.co_filename.split(os.sep)
+            installed = "site-packages" in parts or "dist-packages" in parts
+            found = self._carriers[id(code)] = not installed or any(name in parts for name in _CARRIERS)
+        return found
 
     def _is_of_library(self, code: CodeType) -> bool:
         found = self._by_id.get(id(code))
@@ -97,24 +115,28 @@ class Sites:
             here = here.f_back
         return frame
 
-    def _add(self, key: tuple[int, int, int, int], frame: FrameType) -> int:
-        frames: list[tuple[str, int, str]] = []
+    def _add(self, key: tuple[int, ...], frame: FrameType, library: Sequence[FrameType]) -> int:
+        frames: list[Frame] = []
         here: FrameType | None = frame
         while here is not None and len(frames) < _MAX_FRAMES:
             code = here.f_code
             if here is frame or not self._is_of_library(code):
-                frames.append((os.path.abspath(code.co_filename), here.f_lineno, code.co_name))
+                frames.append(_frame_text(here))
             here = here.f_back
         self._learn(frame.f_code)  # keeps the code objects of the key alive, and so their ids
         if frame.f_back is not None:
             self._learn(frame.f_back.f_code)
         number, self._next = self._next, self._next + 1
         self._numbers[key] = number
-        self._describe(number, frames)
+        self._describe(number, frames, [_frame_text(inner) for inner in library])
         return number
 
 
-def frames_of(exception: BaseException) -> list[tuple[str, int, str]]:
+def _frame_text(frame: FrameType) -> Frame:
+    return os.path.abspath(frame.f_code.co_filename), frame.f_lineno, frame.f_code.co_name
+
+
+def frames_of(exception: BaseException) -> list[Frame]:
     """Return where an exception was raised, from the inside out, the user's own frames if there are any."""
     frames = []
     trace = exception.__traceback__
@@ -125,7 +147,7 @@ def frames_of(exception: BaseException) -> list[tuple[str, int, str]]:
     return _own(frames[::-1])
 
 
-def current_frames() -> list[tuple[str, int, str]]:
+def current_frames() -> list[Frame]:
     """Return the user's frames of the caller, from the inside out."""
     frames = []
     here: FrameType | None = sys._getframe(1)
@@ -135,7 +157,7 @@ def current_frames() -> list[tuple[str, int, str]]:
     return _own(frames)
 
 
-def _own(frames: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+def _own(frames: list[Frame]) -> list[Frame]:
     folders = library_folders()
     own = [frame for frame in frames if not is_library(frame[0], folders)]
     return [(os.path.abspath(name), line, function) for name, line, function in (own or frames)[:_MAX_FRAMES]]

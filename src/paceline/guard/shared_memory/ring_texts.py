@@ -47,10 +47,14 @@ class CommunicatorText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteText:
-    """A call site as file:line, and the lines of the user's code that led there, from the inside out."""
+    """A call site as file:line, the lines of the user's code that led there, and those of a library that made the call.
+
+    Each is listed from the inside out; those of a library are function and file:line.
+    """
 
     site: str = UNKNOWN_SITE
     callers: tuple[str, ...] = ()
+    library: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -72,8 +76,12 @@ class RingTexts:
 
     def _take(self, value: dict[str, Any]) -> None:
         if "site" in value:
-            texts = self.frames_text(value["frames"])
-            self.sites[int(value["site"])] = SiteText(site=texts[0], callers=tuple(texts[1:])) if texts else SiteText()
+            texts, library = self.frames_text(value["frames"]), value.get("library") or []
+            self.sites[int(value["site"])] = SiteText(
+                site=texts[0] if texts else UNKNOWN_SITE,
+                callers=tuple(texts[1:]),
+                library=tuple(f"{frame[2]} ({shown_library(str(frame[0]))}:{int(frame[1])})" for frame in library),
+            )
         elif "comm" in value:
             ranks = value.get("ranks")
             self.communicators[int(value["comm"])] = CommunicatorText(
@@ -92,6 +100,19 @@ class RingTexts:
     def site(self, number: int) -> SiteText:
         """Return a call site by its number."""
         return self.sites.get(number, SiteText())
+
+
+def shown_library(path: str) -> str:
+    """Return the path of an installed file as its package has it.
+
+    >>> shown_library("/opt/venv/lib/python3.11/site-packages/transformers/trainer.py")
+    'transformers/trainer.py'
+    """
+    for folder in ("site-packages", "dist-packages"):
+        _, found, rest = path.rpartition(f"{os.sep}{folder}{os.sep}")
+        if found:
+            return rest
+    return path
 
 
 def shown_path(path: str, folder: str) -> str:

@@ -14,6 +14,7 @@ from paceline.guard.verdict.rules.mismatch import find_mismatch, find_mismatch_a
 from paceline.guard.verdict.rules.peer_gone import (
     find_first_failure,
     find_gone_partner,
+    find_late,
     find_lost_partner,
     find_peer_gone,
 )
@@ -31,6 +32,7 @@ def find_certain(inspection: Inspection) -> Finding | None:
         or find_mismatch(inspection)
         or find_peer_gone(inspection)
         or find_lost_partner(inspection)
+        or find_late(inspection)
     )
 
 

@@ -5,6 +5,7 @@ Kinds, fields, states and causes are closed sets: what is not listed here cannot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,6 +57,8 @@ class Cause(StrEnum):
 
     UNEVEN_STEPS = "uneven-steps", "ranks make different numbers of steps"
     RANK_CONDITIONAL_CALL = "rank-conditional-call", "only some ranks make a call that all must make"
+    SKIPPED_CALL = "skipped-call", "a rank left out a call that the other ranks made"
+    EXTRA_CALL = "extra-call", "a rank made a call once more than the other ranks"
     CALL_ORDER = "call-order", "ranks make their calls in different orders"
     DIFFERENT_COLLECTIVES = "different-collectives", "ranks are in different collectives"
     SHAPE = "shape", "ranks bring different sizes"
@@ -107,6 +110,16 @@ class FirstDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One explanation that fits: the ranks out of line, one sentence, the cause and the advice."""
+
+    ranks: tuple[int, ...]
+    summary: str
+    cause: Cause
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What is certainly wrong."""
 
@@ -120,3 +133,21 @@ class Finding:
     first_difference: FirstDifference | None = None
     latency_ms: float = 0.0
     decided_ns: int = 0  # when, by the clock of the records; 0 if nobody noted it
+    explanations: tuple[Explanation, ...] = ()  # where several fit; the first is the finding's own
+
+
+def explained_finding(
+    kind: FindingKind,
+    explanations: Explanation | Sequence[Explanation],
+    groups: Sequence[RankGroup],
+    *,
+    field: FindingField | None = None,
+    first_difference: FirstDifference | None = None,
+) -> Finding:
+    """Return a finding in the words of its first explanation; the others are listed."""
+    fitting = (explanations,) if isinstance(explanations, Explanation) else tuple(explanations)
+    first = fitting[0]
+    return Finding(
+        kind=kind, field=field, ranks=first.ranks, summary=first.summary, cause=first.cause, advice=first.advice,
+        groups=tuple(groups), first_difference=first_difference, explanations=fitting if len(fitting) > 1 else (),
+    )  # fmt: skip

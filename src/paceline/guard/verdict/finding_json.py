@@ -7,6 +7,7 @@ from typing import Any
 
 from paceline.guard.verdict.finding import (
     Cause,
+    Explanation,
     Finding,
     FindingField,
     FindingKind,
@@ -49,6 +50,16 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "latency_ms": finding.latency_ms,
         "groups": [group_to_json(group) for group in finding.groups],
         "divergence": None if finding.first_difference is None else _difference_to_json(finding.first_difference),
+        "explanations": [_explanation_to_json(explanation) for explanation in finding.explanations],
+    }
+
+
+def _explanation_to_json(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "cause": str(explanation.cause),
+        "ranks": list(explanation.ranks),
+        "summary": explanation.summary,
+        "advice": explanation.advice,
     }
 
 
@@ -93,6 +104,16 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
         latency_ms=float(latency),
         groups=tuple(_group(inner) for inner in _objects(value, "groups")),
         first_difference=None if difference is None else _difference(difference),
+        explanations=tuple(_explanation(inner) for inner in _objects({"explanations": [], **value}, "explanations")),
+    )
+
+
+def _explanation(value: Mapping[str, Any]) -> Explanation:
+    return Explanation(
+        ranks=_ranks(value),
+        summary=_text(value, "summary"),
+        cause=Cause(_text(value, "cause")),  # type: ignore[call-arg]
+        advice=_text(value, "advice"),
     )
 
 

@@ -11,7 +11,7 @@ from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, Position
 from paceline.guard.verdict.wording import call_name
 
-Line = tuple[str, ...]  # operation, the line of the call, and the line that called it
+Line = tuple[str, ...]  # operation, the line of the call, and what led to it, from the inside out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class DifferingCalls:
 
 def line_of(call: Call) -> Line:
     """Return what tells call sites apart."""
-    return (call.operation, call.site, *call.callers[:1])
+    return (call.operation, call.site, *call.callers, *call.library)
 
 
 def find_first_difference(inspection: Inspection, up_to: Position) -> DifferingCalls | None:

@@ -39,6 +39,7 @@ class End:
     at_ns: int = 0
     failed_call: int | None = None  # number of the call that raised, if it was a call
     by_peer: bool = False  # the exception says that another rank has ended
+    timed_out: bool = False  # the exception says that a time limit ran out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class Call:
     number: int = 0  # position among all calls of the rank, from 0
     site: str = ""  # file.py:line of the user's code
     callers: tuple[str, ...] = ()  # the same for the user's frames further out
+    library: tuple[str, ...] = ()  # functions of a library that made the call for the user's line, innermost first
     at_site: int = 0  # how many calls this rank has made here
     root: int = NOTHING
     reduction: str = "none"

@@ -85,6 +85,23 @@ def call_detail(inspection: Inspection, call: Call) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def call_place(call: Call, other: Call) -> str:
+    """Name the line of a call such that it is not taken for another's: with its caller, if both are at one line.
+
+    A library may make both calls for one line of the user: then its functions tell them apart.
+    """
+    if call.site != other.site:
+        return f"at {call.site}"
+    callers = zip(call.callers, other.callers, strict=False)
+    caller = next((one for one, another in callers if one != another), None)
+    if caller is not None:
+        return f"at {call.site} (called from {caller})"
+    library = zip(call.library, other.library, strict=False)
+    function = next((one for one, another in library if one != another), None)
+    function = function or next(iter(call.library[len(other.library) :]), None)
+    return f"at {call.site}" + (f", in {function}" if function is not None else "")
+
+
 def sites_text(calls: Iterable[Call]) -> str:
     """Name the sites of calls, at most three of them."""
     return " and ".join(sorted({call.site for call in calls})[:_MAX_SITES])
@@ -93,6 +110,7 @@ def sites_text(calls: Iterable[Call]) -> str:
 __all__ = [
     "call_detail",
     "call_name",
+    "call_place",
     "member_rank",
     "name_ranks",
     "new_group_text",

@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.guard.verdict.causes.explanation import Explanation
-from paceline.guard.verdict.causes.related_lines import condition_of, names_a_rank, relate_calls
-from paceline.guard.verdict.finding import Cause
-from paceline.guard.verdict.first_difference import DifferingCalls
+from paceline.guard.verdict.causes.deviation import Deviation
+from paceline.guard.verdict.causes.related_lines import condition_of, names_a_rank
+from paceline.guard.verdict.finding import Cause, Explanation
+from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.snapshot import Position
+from paceline.guard.verdict.snapshot import Call, Position
+from paceline.guard.verdict.user_source import SourceBlock
 from paceline.guard.verdict.wording import call_name, name_ranks, verb
 
 _JUST_BELOW = 2  # lines between an `if` and a call that needs no line number of the `if`
 
 
-def explain_conditional_call(inspection: Inspection, differing: DifferingCalls | None) -> Explanation | None:
-    """Explain ranks that differ because a call is under an `if` that only some of them enter."""
-    lines = differing.by_line() if differing is not None else []
-    if differing is None or len(lines) != 2:
+def explain_call_under_condition(
+    inspection: Inspection, deviation: Deviation, condition: SourceBlock, file: str, *, of_odd: bool
+) -> Explanation | None:
+    """Explain a call that one side alone makes, under an `if`; None if another rank has ever made that call."""
+    inside, call = (deviation.odd, deviation.odd_call) if of_odd else (deviation.usual, deviation.usual_call)
+    if any_other_made(inspection, call, inside):
         return None
-    first, second = lines
-    one, other = differing.calls[first[0]], differing.calls[second[0]]
-    relation = relate_calls(inspection, one, other)
-    if relation is None:
-        return None
-    for condition, line, inside, call in (
-        (relation.second_condition, relation.second_condition_line, second, other),
-        (relation.first_condition, relation.first_condition_line, first, one),
-    ):
-        if condition is not None:
-            at = _where_the_condition_is(f"{relation.file}:{line}", call.site)
-            name = call_name(call)
-            return Explanation(
-                ranks=inside if len(first) == len(second) else second,
-                summary=f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {name} at {call.site}, "
-                f"under `if {condition}`{at}; from there on {verb(inside, 'its', 'their')} calls pair up with the "
-                "wrong calls of the other ranks",
-                cause=Cause.RANK_CONDITIONAL_CALL,
-                advice=f"take the {name} at {call.site} out of the `if {condition}`{at}: every rank must make it",
-            )
-    return None
+    at = _where_the_condition_is(f"{file}:{condition.line}", call.site)
+    name = call_name(call)
+    return Explanation(
+        ranks=deviation.out_of_line,
+        summary=f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {name} at {call.site}, "
+        f"under `if {condition.head}`{at}; from there on {verb(inside, 'its', 'their')} calls pair up with the "
+        "wrong calls of the other ranks",
+        cause=Cause.RANK_CONDITIONAL_CALL,
+        advice=f"take the {name} at {call.site} out of the `if {condition.head}`{at}: every rank must make it",
+    )
+
+
+def any_other_made(inspection: Inspection, call: Call, ranks: Sequence[int]) -> bool:
+    """Say whether a rank outside these has made a call from the same line, as far as it is remembered."""
+    line = line_of(call)
+    return any(
+        line_of(past) == line for state in inspection.states() if state.rank not in ranks for past in state.history
+    )
 
 
 def _where_the_condition_is(condition: str, site: str) -> str:
@@ -50,18 +50,33 @@ def _where_the_condition_is(condition: str, site: str) -> str:
     return "" if file == called_file and 0 <= int(called) - int(line) <= _JUST_BELOW else f" at {condition}"
 
 
+def explain_fork(deviation: Deviation, fork: SourceBlock, file: str, *, calls_differ: bool) -> Explanation:
+    """Explain ranks that take different branches of one `if`."""
+    odd, usual = deviation.odd, deviation.usual
+    return Explanation(
+        ranks=deviation.out_of_line,
+        summary=f"{name_ranks(odd)} {verb(odd, 'takes', 'take')} another branch of `if {fork.head}` at "
+        f"{file}:{fork.line}: {verb(odd, 'it calls', 'they call')} {call_name(deviation.odd_call)} at "
+        f"{deviation.odd_call.site}, {name_ranks(usual)} {verb(usual, 'calls', 'call')} "
+        f"{call_name(deviation.usual_call)} at {deviation.usual_call.site}",
+        cause=Cause.RANK_CONDITIONAL_CALL if calls_differ else Cause.CALL_ORDER,
+        advice=f"let both branches of the `if {fork.head}` at {file}:{fork.line} make the same calls in the same "
+        "order, or make the calls outside of it",
+    )
+
+
 def explain_call_of_some(
     inspection: Inspection, ended: tuple[int, ...], waiting: Sequence[int], position: Position
 ) -> Explanation | None:
     """Explain a call that only a minority makes, while the others come to their end without it."""
     call = inspection.call_at(waiting[0], position) if waiting else None
-    if call is None:
+    if call is None or any_other_made(inspection, call, waiting):
         return None
     condition = condition_of(inspection, call)
     if len(waiting) >= len(ended) and not names_a_rank(condition):
         return None
     odd = waiting if len(waiting) < len(ended) else ended
-    under = f", under `if {condition}`" if condition else ""
+    under = f", under `if {condition.head}`" if condition else ""
     return Explanation(
         ranks=tuple(sorted(odd)),
         summary=f"only {name_ranks(waiting)} {verb(waiting, 'makes', 'make')} the {call_name(call)} at {call.site}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from paceline.guard.shared_memory.layout import ANY, NOBODY, NOTHING, STOP_ARGUMENT
 from paceline.guard.shared_memory.nobody import decode_outsider
 from paceline.guard.shared_memory.operations import Family
-from paceline.guard.verdict.causes.explanation import Explanation
-from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.snapshot import Call, RankState
@@ -31,9 +30,8 @@ def find_argument(inspection: Inspection) -> Finding | None:
     call = next(iter(wrong_calls.values()))
     field = wrong_argument(inspection, call)
     assert field is not None
-    return _explain(inspection, wrong_calls, call, field).finding(
-        FindingKind.ARGUMENT, rank_groups(inspection), field=field
-    )
+    explanation = _explain(inspection, wrong_calls, call, field)
+    return explained_finding(FindingKind.ARGUMENT, explanation, rank_groups(inspection), field=field)
 
 
 def _suspect(state: RankState) -> Call | None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.operations import Family
-from paceline.guard.verdict.causes.explanation import Explanation
-from paceline.guard.verdict.causes.uneven_loop import explain_uneven_loop, find_uneven_loop
-from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.causes.deviation import find_deviation
+from paceline.guard.verdict.causes.explain_deviation import explain_deviation
+from paceline.guard.verdict.causes.own_history import explain_missing_member, explain_missing_send
+from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import DifferingCalls, find_first_difference, shown_difference
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
@@ -26,16 +27,19 @@ def find_deadlock(inspection: Inspection, stuck: frozenset[int]) -> Finding:
     differing = find_first_difference(inspection, position) if position is not None else None
     calls = _unmet_calls(inspection, stuck)
     families = {call.family for call in calls.values()}
+    explanations: list[Explanation] = []
     field = None
     if families == {Family.COLLECTIVE}:
-        explanation = _explain_collectives(inspection, calls, differing)
-        field = FindingField.COMMUNICATOR if explanation.cause is Cause.CALL_ORDER else None
-    elif Family.COLLECTIVE not in families:
-        explanation = _explain_messages(inspection, calls)
+        explanations = _explain_collectives(inspection, calls, differing)
+        field = FindingField.COMMUNICATOR if explanations[0].cause is Cause.CALL_ORDER else None
     else:
-        explanation = _explain_unreceived(inspection, calls) or _explain_unsent(inspection, calls)
-    return explanation.finding(
-        FindingKind.DEADLOCK, rank_groups(inspection), field=field,
+        explanations = explain_missing_send(inspection, calls)
+    if not explanations and Family.COLLECTIVE not in families:
+        explanations = [_explain_messages(inspection, calls)]
+    elif not explanations:
+        explanations = [_explain_unreceived(inspection, calls) or _explain_unsent(inspection, calls)]
+    return explained_finding(
+        FindingKind.DEADLOCK, explanations, rank_groups(inspection), field=field,
         first_difference=shown_difference(inspection, differing),
     )  # fmt: skip
 
@@ -60,16 +64,19 @@ def _unmet_calls(inspection: Inspection, stuck: frozenset[int]) -> dict[int, Cal
 
 def _explain_collectives(
     inspection: Inspection, calls: Mapping[int, Call], differing: DifferingCalls | None
-) -> Explanation:
-    loop = find_uneven_loop(inspection, differing) if len({call.communicator for call in calls.values()}) == 1 else None
-    if loop is not None:
-        return explain_uneven_loop(loop)
-    return Explanation(
-        ranks=_odd_ranks(calls),
-        summary=f"{name_ranks(calls)} wait for each other on different communicators: {_text(inspection, calls)}",
-        cause=Cause.CALL_ORDER,
-        advice="use communicators in the same order on every rank",
-    )
+) -> list[Explanation]:
+    if len({call.communicator for call in calls.values()}) == 1:
+        deviation = find_deviation(inspection, differing)
+        if deviation is not None:
+            return explain_deviation(inspection, deviation)
+    return explain_missing_member(inspection, calls) or [
+        Explanation(
+            ranks=_odd_ranks(calls),
+            summary=f"{name_ranks(calls)} wait for each other on different communicators: {_text(inspection, calls)}",
+            cause=Cause.CALL_ORDER,
+            advice="use communicators in the same order on every rank",
+        )
+    ]
 
 
 def _explain_messages(inspection: Inspection, calls: Mapping[int, Call]) -> Explanation:

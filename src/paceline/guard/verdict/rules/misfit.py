@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from paceline.guard.shared_memory.layout import STOP_MESSAGE
 from paceline.guard.shared_memory.operations import Family
-from paceline.guard.verdict.causes.explanation import Explanation
-from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.snapshot import Call
@@ -32,7 +31,8 @@ def find_misfit(inspection: Inspection) -> Finding | None:
             misfit = _misfit_at(inspection, state.rank, state.stop.call, state.stop.peer)
             if misfit is not None:
                 calls = {misfit.sender: misfit.sent, misfit.receiver: misfit.received}
-                return _explain(misfit).finding(FindingKind.MESSAGE, rank_groups(inspection, calls), field=misfit.field)
+                groups = rank_groups(inspection, calls)
+                return explained_finding(FindingKind.MESSAGE, _explain(misfit), groups, field=misfit.field)
     return None
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.layout import STOP_COLLECTIVE
-from paceline.guard.verdict.causes.call_order import is_other_order, lines_are_shared
-from paceline.guard.verdict.causes.conditional_call import explain_conditional_call
-from paceline.guard.verdict.causes.explanation import Explanation
-from paceline.guard.verdict.causes.uneven_loop import explain_uneven_loop, find_uneven_loop
-from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.causes.deviation import find_deviation
+from paceline.guard.verdict.causes.explain_deviation import explain_deviation
+from paceline.guard.verdict.causes.size_order import explain_sizes
+from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import DifferingCalls, find_first_difference, shown_difference
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
@@ -133,24 +132,20 @@ def find_mismatch_at(inspection: Inspection, position: Position) -> Finding | No
     field, odd_ranks = compared
     mismatch = Mismatch(field=field, position=position, calls=calls, odd_ranks=odd_ranks)
     differing = find_first_difference(inspection, position)
-    return _explain(inspection, mismatch, differing).finding(
-        FindingKind.MISMATCH, rank_groups(inspection, calls), field=field,
+    return explained_finding(
+        FindingKind.MISMATCH, _explain(inspection, mismatch, differing), rank_groups(inspection, calls), field=field,
         first_difference=shown_difference(inspection, differing),
     )  # fmt: skip
 
 
-def _explain(inspection: Inspection, mismatch: Mismatch, differing: DifferingCalls | None) -> Explanation:
+def _explain(inspection: Inspection, mismatch: Mismatch, differing: DifferingCalls | None) -> list[Explanation]:
     # If ranks went different ways before, the call that does not fit is only where it shows.
-    loop = find_uneven_loop(inspection, differing)
-    if loop is not None:
-        return explain_uneven_loop(loop)
-    conditional = explain_conditional_call(inspection, differing)
-    if conditional is not None:
-        return conditional
-    shared = lines_are_shared(inspection, mismatch.position, mismatch.calls)
-    if mismatch.field is FindingField.OPERATION or shared:
-        return _explain_operation(inspection, mismatch, shared)
-    return _explain_field(inspection, mismatch)
+    deviation = find_deviation(inspection, differing)
+    if deviation is not None:
+        return explain_deviation(inspection, deviation)
+    if mismatch.field is FindingField.OPERATION:
+        return [_explain_operation(inspection, mismatch)]
+    return explain_sizes(inspection, mismatch.position, mismatch.calls) or [_explain_field(inspection, mismatch)]
 
 
 def _explain_field(inspection: Inspection, mismatch: Mismatch) -> Explanation:
@@ -184,18 +179,15 @@ def _value_text(inspection: Inspection, call: Call, field: FindingField) -> str:
     return size_text(call) or "not known"
 
 
-def _explain_operation(inspection: Inspection, mismatch: Mismatch, shared: bool) -> Explanation:
-    """Explain another operation, or the same one from a line that others come to at another time."""
+def _explain_operation(inspection: Inspection, mismatch: Mismatch) -> Explanation:
+    """Explain another operation from the same line, as a helper makes that is told which one to make."""
     groups = group_ranks({rank: (call_name(call), call.site) for rank, call in mismatch.calls.items()})
     texts = ", ".join(
         f"{name_ranks(ranks)} {verb(ranks, 'calls', 'call')} {name} at {site}" for (name, site), ranks in groups
     )
-    order = shared or is_other_order(inspection, mismatch.position, mismatch.calls)
     return Explanation(
         ranks=mismatch.odd_ranks,
         summary=f"{name_ranks(mismatch.odd_ranks)} fell out of line at {inspection.text(mismatch.position)}: {texts}",
-        cause=Cause.CALL_ORDER if order else Cause.RANK_CONDITIONAL_CALL,
-        advice="let every rank make the same calls in the same order"
-        if order
-        else "let every rank make this call, or none: look for an `if` on the rank, or on data that only some have",
+        cause=Cause.DIFFERENT_COLLECTIVES,
+        advice="let every rank make the same call here: look for what decides which one it is",
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
-from paceline.guard.verdict.causes.explanation import Explanation
-from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
+from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
-from paceline.guard.verdict.snapshot import Call
+from paceline.guard.verdict.snapshot import Call, RankState
 from paceline.guard.verdict.wording import call_name, member_rank, tag_text
 
 _CAUSES = {
@@ -51,12 +52,25 @@ def find_wrong_message(inspection: Inspection, stuck: frozenset[int]) -> Finding
             for call in waiting.awaited
             if call.family in (Family.RECEIVE, Family.PROBE, Family.EXCHANGE)
         ]
-        unwanted = [message for message in messages[rank] if not any(map(message.is_for, receives))]
+        unwanted = [
+            message
+            for message in messages[rank]
+            if not any(map(message.is_for, receives)) and not _is_for_a_later_receive(state, message, receives)
+        ]
         for call in receives:
             if unwanted and not any(message.is_for(call) for message in messages[rank]):
                 _, nearest = min((message.distance(call), number) for number, message in enumerate(unwanted))
                 return _finding(inspection, rank, call, unwanted[nearest])
     return None
+
+
+def _is_for_a_later_receive(state: RankState, message: UnreceivedMessage, waiting: Sequence[Call]) -> bool:
+    """Say whether the rank has received such messages at another line before: then it is to be received there again."""
+    lines = {line_of(call) for call in waiting}
+    return any(
+        past.family in (Family.RECEIVE, Family.EXCHANGE) and line_of(past) not in lines and message.is_for(past)
+        for past in state.history
+    )
 
 
 def unreceived_messages(inspection: Inspection) -> dict[int, list[UnreceivedMessage]]:
@@ -94,7 +108,7 @@ def _finding(inspection: Inspection, rank: int, call: Call, message: UnreceivedM
         advice=f"make the {field} of the receive at {call.site} and of the send{at} the same",
     )
     calls = {rank: call} | ({message.sender: send} if send is not None else {})
-    return explanation.finding(FindingKind.MESSAGE, rank_groups(inspection, calls), field=field)
+    return explained_finding(FindingKind.MESSAGE, explanation, rank_groups(inspection, calls), field=field)
 
 
 def _send_of(inspection: Inspection, message: UnreceivedMessage, receiver: int) -> Call | None:

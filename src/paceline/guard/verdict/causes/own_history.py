@@ -1,0 +1,114 @@
+"""What a rank has left out, told by its own history: on which communicators, and which messages.
+
+Ranks of different roles make different calls. A rank is compared with another member of the communicator that is stuck,
+on the communicators that both are in, and with what it did itself in earlier rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from paceline.guard.shared_memory.operations import Family
+from paceline.guard.verdict.causes.habit import calls_left_out, usual_continuation
+from paceline.guard.verdict.finding import Cause, Explanation
+from paceline.guard.verdict.first_difference import line_of
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call
+from paceline.guard.verdict.wording import call_detail, call_name, name_ranks, verb
+
+_LOOK_BACK = 60  # calls of a rank in which one that it left out is looked for
+
+
+def explain_missing_member(inspection: Inspection, calls: Mapping[int, Call]) -> list[Explanation]:
+    """Explain ranks that have left out a collective on a communicator where others wait for them."""
+    for rank, call in sorted(calls.items()):
+        missing = sorted(inspection.missing_at(call.position) & calls.keys())
+        late = [other for other in missing if _has_left_out(inspection, rank, other, call)]
+        if late:
+            return [_explain_missing_member(inspection, late, call, calls)]
+    return []
+
+
+def _has_left_out(inspection: Inspection, waiting: int, other: int, call: Call) -> bool:
+    """Say whether a rank has left out the call that another waits in, after both did the same before."""
+    shared = _shared_communicators(inspection, waiting, other)
+    one, two = _lines(inspection, waiting, shared), _lines(inspection, other, shared)
+    first = next((at for at, (mine, theirs) in enumerate(zip(one, two, strict=False)) if mine != theirs), None)
+    if first is None or one[first] != (*line_of(call), call.communicator):
+        return False
+    return bool(calls_left_out(one[:first], one[first], two[first]))
+
+
+def _shared_communicators(inspection: Inspection, *ranks: int) -> set[str]:
+    communicators = inspection.snapshot.communicators
+    return {name for name, known in communicators.items() if all(rank in known.ranks for rank in ranks)}
+
+
+def _lines(inspection: Inspection, rank: int, communicators: set[str]) -> list[tuple[str, ...]]:
+    """Return the collectives of a rank in the order in which it made them, each with its communicator."""
+    state = inspection.state(rank)
+    past = state.history if state is not None else ()
+    return [
+        (*line_of(call), call.communicator)
+        for call in past
+        if call.is_collective and call.communicator in communicators
+    ]
+
+
+def _explain_missing_member(
+    inspection: Inspection, late: Sequence[int], call: Call, calls: Mapping[int, Call]
+) -> Explanation:
+    waiting = sorted(rank for rank, other in calls.items() if other.position == call.position)
+    theirs = calls[late[0]]
+    name = f"{call_name(call)} on {inspection.name(call.communicator)} at {call.site}"
+    return Explanation(
+        ranks=tuple(late),
+        summary=f"{name_ranks(late)} left out the {name}: {verb(late, 'it is', 'they are')} in {call_name(theirs)} on "
+        f"{inspection.name(theirs.communicator)} at {theirs.site}, while {name_ranks(waiting)} "
+        f"{verb(waiting, 'waits', 'wait')} for {verb(late, 'it', 'them')} in {inspection.text(call.position)}",
+        cause=Cause.SKIPPED_CALL,
+        advice=f"find out why {name_ranks(late)} left out the {name}: every member of the communicator must make it in "
+        "every step",
+    )
+
+
+def explain_missing_send(inspection: Inspection, calls: Mapping[int, Call]) -> list[Explanation]:
+    """Explain a receive whose message was sent in earlier rounds, and was left out in this one."""
+    for rank, call in sorted(calls.items()):
+        if call.family not in (Family.RECEIVE, Family.PROBE):
+            continue
+        known = inspection.communicator(call.communicator)
+        sender = known.rank_of(call.peer) if known is not None else None
+        send = _send_left_out(inspection, sender, known.member(rank), call) if known and sender is not None else None
+        if send is not None and sender is not None:
+            detail = call_detail(inspection, send)
+            return [
+                Explanation(
+                    ranks=(sender,),
+                    summary=f"rank {sender} left out the {call_name(send)} at {send.site} ({detail}), for which rank "
+                    f"{rank} waits in {call_name(call)} at {call.site}",
+                    cause=Cause.RECEIVE_WITHOUT_SEND,
+                    advice=f"find out why rank {sender} left out the {call_name(send)} at {send.site}, which it made "
+                    "in earlier rounds: every receive needs its send",
+                )
+            ]
+    return []
+
+
+def _send_left_out(inspection: Inspection, sender: int, receiver: int, call: Call) -> Call | None:
+    """Return the send that would have met a receive and that its sender, by its own habit, has left out."""
+    state = inspection.state(sender)
+    past = state.history if state is not None else ()
+    lines = [(*line_of(item), item.peer, item.tag) for item in past]
+    for at in range(len(past) - 1, max(0, len(past) - _LOOK_BACK), -1):
+        expected = usual_continuation(lines[:at])
+        if not expected or lines[at] == expected[0] or lines[at] not in expected:
+            continue
+        for line in expected[: expected.index(lines[at])]:
+            item = past[lines.index(line)]
+            is_send = item.family in (Family.SEND, Family.EXCHANGE) and item.communicator == call.communicator
+            known = inspection.communicator(call.communicator)
+            member = known.member(sender) if known is not None else -1
+            if is_send and item.peer == receiver and call.incoming.takes(member, item.tag):
+                return item
+    return None

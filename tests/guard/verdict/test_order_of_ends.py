@@ -1,0 +1,133 @@
+"""Who failed first is named, and those that launchers and libraries ended afterwards are not."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from tests.guard.verdict.simulated import WORLD, collective, communicators, waits
+
+from paceline.guard.verdict.diagnose import find_certain, find_first_failure
+from paceline.guard.verdict.finding import Cause, Finding, FindingKind, GroupState
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState, Snapshot, Waiting
+
+MS = 1_000_000
+BARRIER = collective("Barrier", 8, sequence=1)
+
+
+def killed(number: int, at_ms: float) -> End:
+    """Return the end of a rank that a signal has killed."""
+    return End(kind=EndKind.KILLED, detail=f"by {signal.Signals(number).name}", signal=number, at_ns=int(at_ms * MS))
+
+
+def dead(rank: int, end: End, inside: Call | None = None) -> RankState:
+    """Return a rank that has ended, inside a call or outside of all."""
+    if inside is None:
+        return RankState(rank=rank, end=end, threads=(None,))
+    return RankState(
+        rank=rank, end=end, threads=(Waiting(call=inside),), positions={WORLD: inside.sequence}, history=(inside,)
+    )
+
+
+def inspection(*ranks: RankState | None) -> Inspection:
+    return Inspection(Snapshot(ranks=ranks, communicators=communicators(len(ranks))))
+
+
+def after_the_job(*ranks: RankState) -> Finding:
+    finding = find_certain(inspection(*ranks)) or find_first_failure(inspection(*ranks))
+    assert finding is not None
+    return finding
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT, signal.SIGTERM, signal.SIGBUS])
+def test_a_rank_that_dies_inside_a_collective_waits_for_nobody(number: int) -> None:
+    launcher = killed(signal.SIGKILL, 30)
+    finding = after_the_job(dead(0, launcher), dead(1, killed(number, 10), BARRIER), dead(2, launcher))
+    assert (finding.kind, finding.ranks, finding.cause) == (FindingKind.PEER_GONE, (1,), Cause.KILLED)
+    assert finding.summary == (
+        f"rank 1 was killed (by {signal.Signals(number).name}) inside Barrier at train.py:8; the other ranks were "
+        "ended because of it"
+    )
+    assert [(group.ranks, group.detail) for group in finding.groups if 1 not in group.ranks] == [((0, 2), "afterwards")]
+
+
+def test_it_is_named_while_others_still_wait_beside_it() -> None:
+    finding = find_certain(
+        inspection(waits(0, BARRIER), dead(1, killed(signal.SIGSEGV, 10), BARRIER), RankState(rank=2))
+    )
+    assert finding is not None
+    assert finding.ranks == (1,)
+    assert finding.summary == (
+        "rank 1 was killed (by SIGSEGV) inside Barrier at train.py:8; rank 0 waits for it in Barrier at train.py:8"
+    )
+
+
+def test_it_is_named_although_the_launcher_has_ended_one_that_others_wait_for_too() -> None:
+    finding = find_certain(
+        inspection(waits(0, BARRIER), dead(1, killed(signal.SIGSEGV, 10), BARRIER), dead(2, killed(signal.SIGKILL, 40)))
+    )
+    assert finding is not None
+    assert finding.ranks == (1,)
+
+
+def test_a_signal_to_one_rank_outside_of_all_calls_comes_before_what_the_launcher_does() -> None:
+    finding = after_the_job(
+        dead(0, killed(signal.SIGTERM, 10)), dead(1, killed(signal.SIGKILL, 25)), dead(2, killed(signal.SIGKILL, 26))
+    )
+    assert finding.ranks == (0,)
+
+
+def test_a_crash_is_first_however_late_it_was_noticed() -> None:
+    finding = after_the_job(
+        dead(0, killed(signal.SIGKILL, 10)), dead(1, killed(signal.SIGSEGV, 11)), dead(2, killed(signal.SIGKILL, 11))
+    )
+    assert finding.ranks == (1,)
+
+
+def test_ends_that_cannot_be_told_apart_are_said_to_be_so() -> None:
+    failed = End(kind=EndKind.RAISED, detail="RuntimeError: closed by peer", at_ns=60 * MS, by_peer=True)
+    ranks = [dead(0, killed(signal.SIGKILL, 10)), dead(1, killed(signal.SIGKILL, 11)), dead(2, failed)]
+    finding = find_first_failure(inspection(*ranks))
+    assert finding is not None
+    assert finding.ranks == (0, 1)
+    assert finding.summary == "ranks 0-1 were killed (by SIGKILL); which of them was first, and why, cannot be told"
+
+
+def test_a_job_that_is_killed_as_a_whole_has_no_rank_out_of_line() -> None:
+    assert find_first_failure(inspection(*(dead(rank, killed(signal.SIGTERM, 10)) for rank in range(3)))) is None
+
+
+def test_a_library_that_aborts_because_its_peer_is_gone_is_a_victim() -> None:
+    finding = after_the_job(
+        dead(0, killed(signal.SIGABRT, 100), BARRIER),
+        dead(1, End(kind=EndKind.RAISED, detail="ValueError", site="train.py:3", at_ns=10 * MS)),
+    )
+    assert (finding.ranks, finding.cause) == ((1,), Cause.EXCEPTION)
+
+
+def test_the_time_limit_of_a_collective_names_those_who_had_not_come() -> None:
+    call = collective("torch.all_reduce", 9, sequence=3, number=2)
+    gave_up = End(kind=EndKind.RAISED, detail="RuntimeError: timed out", at_ns=10 * MS, failed_call=2, timed_out=True)
+    late = [
+        RankState(rank=rank, end=killed(signal.SIGTERM, 40), positions={WORLD: 2}, history=(collective("Bcast", 4),))
+        for rank in (0, 2)
+    ]
+    died = RankState(rank=1, end=gave_up, positions={WORLD: 3}, history=(call,))
+    finding = after_the_job(late[0], died, late[1])
+    assert (finding.kind, finding.cause, finding.ranks) == (FindingKind.DEADLOCK, Cause.TIMEOUT, (0, 2))
+    assert finding.summary == (
+        "ranks 0, 2 had not come to the all_reduce at train.py:9 when the time limit of rank 1 ran out there; their "
+        "last call was Bcast at train.py:4"
+    )
+    assert [group.state for group in finding.groups if group.ranks == (0, 2)] == [GroupState.KILLED]
+
+
+def test_ranks_that_all_came_to_their_end_leave_nothing_to_find() -> None:
+    done = End(kind=EndKind.EXITED, exit_code=0)
+    ranks = [
+        RankState(rank=0, end=done, positions={WORLD: 1}, history=(BARRIER,)),
+        RankState(rank=1, end=done),
+    ]
+    assert find_certain(inspection(*ranks)) is None
+    assert find_first_failure(inspection(*ranks)) is None
