@@ -33,17 +33,19 @@ def explain_deviation(inspection: Inspection, deviation: Deviation) -> list[Expl
     if is_another_order(deviation):
         return [_explain_order(deviation)]
     return (
-        _by_what_was_done(deviation, relation)
+        _by_what_was_done(inspection, deviation, relation)
         or (_by_source(inspection, deviation, relation) if relation is not None else [])
         or [_explain_difference(deviation)]
     )
 
 
-def _by_what_was_done(deviation: Deviation, relation: LineRelation | None) -> list[Explanation]:
+def _by_what_was_done(
+    inspection: Inspection, deviation: Deviation, relation: LineRelation | None
+) -> list[Explanation]:
     """Explain by the calls that one side made and the other did not: the fewer of them, the likelier."""
     left_out, extra = left_out_by_odd(deviation), made_once_more_by_odd(deviation)
     fewer = _fewer_calls(deviation, relation, left_out) if left_out else []
-    more = _more_calls(deviation, relation, extra) if extra else []
+    more = _more_calls(inspection, deviation, relation, extra) if extra else []
     if left_out and extra and len(extra) < len(left_out):
         return more  # rather one call too many than a whole round too few
     return fewer + more if left_out and extra and len(extra) == len(left_out) else fewer or more
@@ -61,8 +63,15 @@ def _fewer_calls(deviation: Deviation, relation: LineRelation | None, left_out: 
     return [early, skipped] if is_loop_of_steps(loop) else [skipped, early]
 
 
-def _more_calls(deviation: Deviation, relation: LineRelation | None, extra: Sequence[Line]) -> list[Explanation]:
+def _more_calls(
+    inspection: Inspection, deviation: Deviation, relation: LineRelation | None, extra: Sequence[Line]
+) -> list[Explanation]:
     once_more = explain_once_more(deviation, extra)
+    condition = relation.second_condition if relation is not None else None
+    if relation is not None and condition is not None:  # a call that no other rank makes is told by its condition
+        alone = explain_call_under_condition(inspection, deviation, condition, relation.file, of_odd=True)
+        if alone is not None:
+            return [alone]
     loop = relation.second_loop if relation is not None else None
     if relation is None or loop is None or len(set(extra)) > 1:
         return [once_more]

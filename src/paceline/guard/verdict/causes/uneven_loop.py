@@ -17,7 +17,7 @@ EVEN_STEPS = (
 def explain_left_early(deviation: Deviation, loop: SourceBlock, file: str) -> Explanation | None:
     """Explain odd ranks that have left a loop in which the others still are; None if they never made its call."""
     rounds = _rounds(deviation.past, line_of(deviation.usual_call), line_of(deviation.odd_call))
-    if rounds == 0 or line_of(deviation.usual_call) in deviation.odd_rest:
+    if rounds == 0:
         return None
     left, stayed = name_ranks(deviation.odd), deviation.usual
     return Explanation(
@@ -33,7 +33,7 @@ def explain_left_early(deviation: Deviation, loop: SourceBlock, file: str) -> Ex
 def explain_stayed_longer(deviation: Deviation, loop: SourceBlock, file: str) -> Explanation | None:
     """Explain odd ranks that are still in a loop that the others have left; None if the others never made its call."""
     rounds = _rounds(deviation.past, line_of(deviation.odd_call), line_of(deviation.usual_call))
-    if rounds == 0 or line_of(deviation.odd_call) in deviation.usual_rest:
+    if rounds == 0:
         return None
     odd = deviation.odd
     return Explanation(
