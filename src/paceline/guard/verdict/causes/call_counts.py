@@ -8,6 +8,7 @@ from paceline.guard.verdict.causes.deviation import Deviation
 from paceline.guard.verdict.causes.habit import calls_left_out
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import Line, line_of
+from paceline.guard.verdict.snapshot import Call
 from paceline.guard.verdict.wording import call_name, call_place, name_ranks, nth, verb
 
 
@@ -25,9 +26,14 @@ def made_once_more_by_odd(deviation: Deviation) -> Sequence[Line] | None:
     if shift and not _shift(deviation.usual_rest, deviation.odd_rest):
         return deviation.odd_rest[:shift]
     usual, odd = line_of(deviation.usual_call), line_of(deviation.odd_call)
-    if deviation.past and deviation.past[-1] == odd:
+    if deviation.last_call is not None and _is_repeated(deviation.last_call, deviation.odd_call):
         return [odd]
     return calls_left_out(deviation.past, odd, usual)
+
+
+def _is_repeated(last: Call, call: Call) -> bool:
+    """Say whether a call is the last one made again: from the same line, with as much data."""
+    return line_of(last) == line_of(call) and (last.num_bytes, last.dtype) == (call.num_bytes, call.dtype)
 
 
 def is_another_order(deviation: Deviation) -> bool:

@@ -25,6 +25,7 @@ class Deviation:
         usual_call: A call of theirs there.
         odd_call: A call of the others there.
         past: The lines of all calls before it that every rank remembers.
+        last_call: The last of these calls.
         usual_rest: The lines of the usual side from there on.
         odd_rest: The lines of the odd side from there on.
         is_tie: Whether nothing tells which side is usual.
@@ -35,6 +36,7 @@ class Deviation:
     usual_call: Call
     odd_call: Call
     past: tuple[Line, ...]
+    last_call: Call | None
     usual_rest: tuple[Line, ...]
     odd_rest: tuple[Line, ...]
     is_tie: bool = False
@@ -62,6 +64,7 @@ def find_deviation(inspection: Inspection, differing: DifferingCalls | None) -> 
     odd = next(side for side in sides if side is not usual)  # the largest of them: its call is the one that is shown
     return Deviation(
         usual=usual, odd=odd_ranks, usual_call=differing.calls[usual[0]], odd_call=differing.calls[odd[0]], past=past,
+        last_call=pasts[odd[0]].get(sequence - 1),
         usual_rest=_longest(lines, usual, len(past)), odd_rest=_longest(lines, odd, len(past)), is_tie=is_tie,
     )  # fmt: skip
 

@@ -39,20 +39,25 @@ def explain_deviation(inspection: Inspection, deviation: Deviation) -> list[Expl
     )
 
 
-def _by_what_was_done(
-    inspection: Inspection, deviation: Deviation, relation: LineRelation | None
-) -> list[Explanation]:
+def _by_what_was_done(inspection: Inspection, deviation: Deviation, relation: LineRelation | None) -> list[Explanation]:
     """Explain by the calls that one side made and the other did not: the fewer of them, the likelier."""
     left_out, extra = left_out_by_odd(deviation), made_once_more_by_odd(deviation)
-    fewer = _fewer_calls(deviation, relation, left_out) if left_out else []
+    fewer = _fewer_calls(inspection, deviation, relation, left_out) if left_out else []
     more = _more_calls(inspection, deviation, relation, extra) if extra else []
     if left_out and extra and len(extra) < len(left_out):
         return more  # rather one call too many than a whole round too few
     return fewer + more if left_out and extra and len(extra) == len(left_out) else fewer or more
 
 
-def _fewer_calls(deviation: Deviation, relation: LineRelation | None, left_out: Sequence[Line]) -> list[Explanation]:
+def _fewer_calls(
+    inspection: Inspection, deviation: Deviation, relation: LineRelation | None, left_out: Sequence[Line]
+) -> list[Explanation]:
     skipped = explain_left_out(deviation, left_out)
+    condition = relation.first_condition if relation is not None else None
+    if relation is not None and condition is not None and names_a_rank(condition):
+        alone = explain_call_under_condition(inspection, deviation, condition, relation.file, of_odd=False)
+        if alone is not None:
+            return [alone]
     loop = relation.first_loop if relation is not None else None
     if relation is None or loop is None or len(set(left_out)) > 1:
         return [skipped]
