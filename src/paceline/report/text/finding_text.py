@@ -22,7 +22,7 @@ def finding_as_text(finding: Finding, records: Path | None = None, *, colours: b
     lines.append(f"  {key}cause:{end} {finding.cause}: {finding.cause.sentence}")
     lines.append(f"  {key}change:{end} {finding.advice}")
     for other in finding.explanations[1:]:
-        lines.append(f"  {key}or:{end} {other.cause}: {other.summary}; {other.advice}")
+        lines.append(f"  {key}or:{end} {other.cause}: {other.summary}")
     if records is not None:
         lines.append(f"  {key}records:{end} {records} (paceline report makes a page of them)")
     return "\n".join(lines)

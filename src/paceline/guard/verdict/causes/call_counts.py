@@ -80,12 +80,13 @@ def explain_unseen_left_out(deviation: Deviation) -> Explanation:
     """Explain ranks that came to a call before others did, where nothing tells what is usual."""
     odd, call, next_call = deviation.odd, deviation.usual_call, deviation.odd_call
     made = sum(1 for line in deviation.past if line == line_of(call))
+    theirs = made + sum(1 for line in deviation.usual_rest if line == line_of(call))
     name, where = call_name(call), call_place(call, next_call)
     return Explanation(
         ranks=deviation.out_of_line,
         summary=f"{name_ranks(odd)} came to the {call_name(next_call)} {call_place(next_call, call)} after {made} "
         f"{'call' if made == 1 else 'calls'} of {name} {where}; {name_ranks(deviation.usual)} "
-        f"{verb(deviation.usual, 'is', 'are')} in the {nth(made + 1)}",
+        f"{verb(deviation.usual, 'is', 'are')} in the {nth(theirs)}",
         cause=Cause.SKIPPED_CALL,
         advice=f"find out whether {name_ranks(odd)} left out the {name} {where} (a skipped batch, a caught exception, "
         f"a condition that only some ranks meet): every rank must make it before the {call_name(next_call)}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from paceline.guard.verdict.causes.deviation import Deviation
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import Line, line_of
@@ -20,11 +22,11 @@ def explain_left_early(deviation: Deviation, loop: SourceBlock, file: str) -> Ex
     if rounds == 0:
         return None
     left, stayed = name_ranks(deviation.odd), deviation.usual
+    theirs = _progress(stayed, rounds, deviation.usual_rest, line_of(deviation.odd_call))
     return Explanation(
         ranks=deviation.out_of_line,
         summary=f"{left} fell out of line: {verb(deviation.odd, 'it', 'they')} left the loop `{loop.head}` at "
-        f"{file}:{loop.line} after {_steps(rounds)}; {name_ranks(stayed)} {verb(stayed, 'is', 'are')} in step "
-        f"{rounds + 1}, at {deviation.usual_call.site}",
+        f"{file}:{loop.line} after {_steps(rounds)}; {name_ranks(stayed)} {theirs}, at {deviation.usual_call.site}",
         cause=Cause.UNEVEN_STEPS,
         advice=EVEN_STEPS,
     )
@@ -36,14 +38,22 @@ def explain_stayed_longer(deviation: Deviation, loop: SourceBlock, file: str) ->
     if rounds == 0:
         return None
     odd = deviation.odd
+    theirs = _progress(odd, rounds, deviation.odd_rest, line_of(deviation.usual_call))
     return Explanation(
         ranks=deviation.out_of_line,
         summary=f"{name_ranks(odd)} fell out of line: {name_ranks(deviation.usual)} left the loop `{loop.head}` at "
-        f"{file}:{loop.line} after {_steps(rounds)}; {name_ranks(odd)} {verb(odd, 'is', 'are')} in step {rounds + 1}, "
-        f"at {deviation.odd_call.site}",
+        f"{file}:{loop.line} after {_steps(rounds)}; {name_ranks(odd)} {theirs}, at {deviation.odd_call.site}",
         cause=Cause.UNEVEN_STEPS,
         advice=EVEN_STEPS,
     )
+
+
+def _progress(ranks: Sequence[int], rounds: int, rest: Sequence[Line], after: Line) -> str:
+    """Say in which step ranks are that stayed in the loop, or how many they made in all."""
+    in_loop = rest[0]
+    until = rest.index(after) if after in rest else len(rest)
+    steps = rounds + sum(1 for line in rest[:until] if line == in_loop)
+    return f"{verb(ranks, 'makes', 'make')} {steps}" if after in rest else f"{verb(ranks, 'is', 'are')} in step {steps}"
 
 
 def _steps(rounds: int) -> str:
