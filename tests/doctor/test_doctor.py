@@ -289,7 +289,7 @@ def test_what_to_install_is_said_where_py_spy_is_missing(tmp_path: Path, monkeyp
 def test_wrong_usage_is_said_in_one_line(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as sleeper:
         cases = {
-            (): "name processes by their numbers",
+            (): "give process ids",
             ("train.py",): "'train.py' is not a process id",
             ("0",): "'0' is not a process id",
             ("99999999",): "there is no process 99999999",
