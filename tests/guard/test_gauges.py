@@ -47,7 +47,7 @@ def test_who_waits_for_whom_and_who_is_last(tmp_path: Path, rings: SharedMemory)
     view = look(rings)
     assert [rank.state for rank in view.ranks] == ["waiting", "running", "waiting"]
     assert [rank.call for rank in view.ranks] == ["Barrier", "", "Barrier"]
-    assert view.ranks[0].site.startswith("tests/rings.py:")
+    assert view.ranks[0].site.startswith("tests/helpers/rings.py:")
     assert (view.last_rank, view.ranks[1].share_last) == (1, 1.0)
     assert view.last_by_ms == pytest.approx(5.0, abs=0.01)
     assert [rank.share_in_calls for rank in view.ranks] == [1.0, 0.0, 1.0]
