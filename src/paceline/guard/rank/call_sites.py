@@ -1,7 +1,7 @@
 """Call sites: which line of the user's own code makes a call. Kept cheap, since every watched call asks.
 
 A site is known by the code objects and instructions of the user's frame and of the one that called it, so a helper
-function that wraps a barrier has as many sites as it has callers.
+function that wraps a barrier has one site for each of its callers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 _MAX_FRAMES = 6
 _MAX_LIBRARY_FRAMES = 4  # of a library that makes calls for the user, such as a trainer
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# packages that carry a call and are never its reason, even if no line of the user's is to be seen
+# packages that carry a call and are never its reason, even if none of the frames is the user's
 _CARRIERS = ("torch", "mpi4py", "numpy")
 
 Frame = tuple[str, int, str]  # file, line, function
@@ -49,9 +49,11 @@ class Sites:
     def __init__(self, describe: Callable[[int, list[Frame], list[Frame]], None]) -> None:
         self._describe = describe
         self._folders = library_folders()
+        # Keys are ids of code objects and instructions. An id names an object only while the object lives, so every
+        # code object of a key is kept alive by _is_library.
         self._numbers: dict[tuple[int, ...], int] = {}
         self._carriers: dict[int, bool] = {}  # by the id of a code object
-        self.known: dict[object, int] = {}  # those whose innermost frame is the user's
+        self.known: dict[object, int] = {}  # those whose innermost frame is the user's: found without a search
         self._is_library: dict[CodeType, bool] = {}
         self._by_id: dict[int, bool] = {}  # id of a code object that _is_library keeps alive
         self._next = 1
@@ -60,9 +62,9 @@ class Sites:
         """Return the number of the site of a call made in this frame."""
         caller = frame.f_back or frame
         found = self.known.get((id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti))
-        return self._find(frame) if found is None else found
+        return self._search(frame) if found is None else found
 
-    def _find(self, frame: FrameType) -> int:
+    def _search(self, frame: FrameType) -> int:
         """Look outwards for the user's frame. Calls that a library makes for one line are told apart by its frames."""
         here: FrameType | None = frame
         library: list[FrameType] = []
@@ -71,7 +73,7 @@ class Sites:
                 library.append(here)
             here = here.f_back
         if here is None:
-            here, library = self._without_user(frame), []
+            here, library = self._innermost_program_frame(frame), []
         caller = here.f_back or here
         key: tuple[int, ...] = (id(here.f_code), here.f_lasti, id(caller.f_code), caller.f_lasti)
         for inner in library:
@@ -94,15 +96,16 @@ class Sites:
 
     def _is_of_library(self, code: CodeType) -> bool:
         found = self._by_id.get(id(code))
-        return self._learn(code) if found is None else found
+        return self._keep(code) if found is None else found
 
-    def _learn(self, code: CodeType) -> bool:
+    def _keep(self, code: CodeType) -> bool:
+        """Keep a code object, and whether it is of a library."""
         library = is_library(code.co_filename, self._folders)
-        self._is_library[code] = library  # keeps the code object, and so its id
+        self._is_library[code] = library
         self._by_id[id(code)] = library
         return library
 
-    def _without_user(self, frame: FrameType) -> FrameType:
+    def _innermost_program_frame(self, frame: FrameType) -> FrameType:
         """Return the innermost frame that is not of a carrier: an installed program has no other."""
         here: FrameType | None = frame
         while here is not None:
@@ -123,9 +126,9 @@ class Sites:
             if here is frame or not self._is_of_library(code):
                 frames.append(_frame_text(here))
             here = here.f_back
-        self._learn(frame.f_code)  # keeps the code objects of the key alive, and so their ids
+        self._keep(frame.f_code)
         if frame.f_back is not None:
-            self._learn(frame.f_back.f_code)
+            self._keep(frame.f_back.f_code)
         number, self._next = self._next, self._next + 1
         self._numbers[key] = number
         self._describe(number, frames, [_frame_text(inner) for inner in library])
@@ -144,7 +147,7 @@ def frames_of(exception: BaseException) -> list[Frame]:
         code = trace.tb_frame.f_code
         frames.append((code.co_filename, trace.tb_lineno, code.co_name))
         trace = trace.tb_next
-    return _own(frames[::-1])
+    return _user_frames(frames[::-1])
 
 
 def current_frames() -> list[Frame]:
@@ -154,10 +157,10 @@ def current_frames() -> list[Frame]:
     while here is not None:
         frames.append((here.f_code.co_filename, here.f_lineno, here.f_code.co_name))
         here = here.f_back
-    return _own(frames)
+    return _user_frames(frames)
 
 
-def _own(frames: list[Frame]) -> list[Frame]:
+def _user_frames(frames: list[Frame]) -> list[Frame]:
     folders = library_folders()
     own = [frame for frame in frames if not is_library(frame[0], folders)]
     return [(os.path.abspath(name), line, function) for name, line, function in (own or frames)[:_MAX_FRAMES]]

@@ -1,4 +1,4 @@
-"""Puts the hooks into a process: at once for what is already imported, on import for the rest."""
+"""Puts the hooks into a process: at once into modules that are already imported, on import into the rest."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def arrive(folder: Path) -> None:
 
 
 class _WatchingFinder(MetaPathFinder):
-    """Finds the watched modules where they would be found anyway, and watches them when they are loaded."""
+    """Finds the watched modules where they would be found anyway, and has them watched when they are loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -82,18 +82,19 @@ class _WatchingFinder(MetaPathFinder):
 class _WatchingLoader(Loader):
     """Loads as before, then calls the watcher."""
 
-    def __init__(self, inner: Any, then: Callable[[ModuleType], None]) -> None:
-        self._inner, self._then = inner, then
+    def __init__(self, inner: Any, watch: Callable[[ModuleType], None]) -> None:
+        self._inner, self._watch = inner, watch
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._inner.create_module(spec)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
         self._inner.exec_module(module)
+        # others look at a module's loader, for resources or for reloading: let them see the real one
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
         module.__loader__ = self._inner
-        self._then(module)
+        self._watch(module)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -18,7 +18,7 @@ _MAX_CAUSES = 20
 
 
 def watch_process() -> None:
-    """Install the hooks. Each does its note and then what was there before."""
+    """Install the hooks. Each makes a note and then does what was there before."""
     previous, previous_thread, exit_at_once, leave = sys.excepthook, threading.excepthook, os._exit, sys.exit
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
@@ -46,10 +46,10 @@ def watch_process() -> None:
 
     sys.excepthook, threading.excepthook = on_exception, on_thread_exception
     os._exit, sys.exit = on_exit_at_once, on_exit
-    atexit.register(_on_end)  # first in, so last to run
+    atexit.register(_note_end)  # registered first, so it runs last
 
 
-def _on_end() -> None:
+def _note_end() -> None:
     if SESSION.recorder is not None:
         SESSION.recorder.end(layout.EXITS)
     SESSION.answer_no_more()

@@ -1,4 +1,4 @@
-"""The watched process: whether it is a rank, of which job, and where its record is. One per process."""
+"""The watched process: whether it is a rank, of which job, and where it writes its records. One session per process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Session:
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """A forked child is not the rank; it has the rank's memory, and must not write to it."""
+        """Stop recording in a forked child: it is not the rank, but has the rank's memory and must not write to it."""
         self._lock = threading.Lock()
         if self.recorder is not None:
             self._is_child_of_rank = True
@@ -71,7 +71,8 @@ class Session:
             try:
                 return Recorder(self.folder, name, rank=rank, world_size=world_size)
             except FileExistsError:
-                # A script that ran before us under the same launcher, or a rank whose subprocess we are.
+                # The ring is that of a script that ran before us under the same launcher: the next generation is ours.
+                # Or it is that of the rank that started us as a subprocess: then we are not a rank.
                 if _is_alive(self.folder / f"ring.{name}"):
                     return None
             except OSError as error:
@@ -87,14 +88,14 @@ class Session:
         return self.recorder.communicator(f"{carrier}-world", "WORLD", range(world_size), rank)
 
     def note_failure(self, error: BaseException, number: int) -> None:
-        """Remember which call raised, for the case that nobody catches it."""
+        """Remember which call raised, in case nobody catches the exception."""
         if self.recorder is not None:
             self.recorder.fail(number)
             with contextlib.suppress(AttributeError):  # an exception that takes no notes
                 error._paceline_call = number  # type: ignore[attr-defined]
 
     def tell(self, value: dict[str, Any]) -> None:
-        """Write something that is said once."""
+        """Append a text to the ring, for what is said once."""
         if self.recorder is not None:
             self.recorder.ring.write_text(value)
 
