@@ -63,6 +63,11 @@ class Session:
         if self._answers is not None:
             self._answers.stop()
 
+    def leave_signal(self, number: int) -> None:
+        """Make way for a handler of the script's own."""
+        if self._answers is not None:
+            self._answers.give_up(number)
+
     def _create(self, carrier: str, rank: int, world_size: int, job: str) -> Recorder | None:
         assert self.folder is not None
         world = hashlib.blake2b(f"{carrier} {world_size} {job}".encode(), digest_size=6).hexdigest()
@@ -94,9 +99,10 @@ class Session:
                 error._paceline_call = number  # type: ignore[attr-defined]
 
     def tell(self, value: dict[str, Any]) -> None:
-        """Write something that is said once."""
+        """Write something that is said once. It never raises: it is called where the script ends, or aborts."""
         if self.recorder is not None:
-            self.recorder.ring.write_text(value)
+            with contextlib.suppress(Exception):
+                self.recorder.ring.write_text(value)
 
 
 SESSION = Session()
