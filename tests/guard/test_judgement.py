@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from tests.guard.simulation import Job
 
+from paceline.guard.shared_memory.layout import STOP_MESSAGE
 from paceline.guard.verdict.diagnose import find_certain, find_stuck
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Waiting
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Stop, Waiting
 from paceline.guard.verdict.stuck_ranks import stuck_ranks
 
 _COLLECTIVES = ["Barrier", "Allreduce", "Bcast", "Reduce", "allgather"]
@@ -238,3 +240,72 @@ def test_a_rank_that_died_of_a_message_tells_of_the_partner_before_the_job_is_ov
     assert (finding.ranks if finding is not None else None) == found
     if finding is not None:
         assert (finding.kind, finding.cause) == ("peer-gone", "early-exit")
+
+
+@pytest.mark.parametrize(
+    ("not_known", "found"),
+    [({}, True), ({"communicators_known": False}, False), ({"forgotten": frozenset({"mpi-part"})}, False)],
+)
+@pytest.mark.parametrize("end", [None, End(kind=EndKind.EXITED, exit_code=0)])
+def test_a_rank_that_could_not_tell_of_a_communicator_may_have_come(
+    not_known: dict[str, Any], found: bool, end: End | None
+) -> None:
+    communicators = {name: Membership(name=name, ranks=(0, 1, 2)) for name in (_WORLD, "mpi-part")}
+    part = Call(operation="Barrier", communicator="mpi-part", sequence=1, site="job.py:4")
+    world = Call(operation="Barrier", communicator=_WORLD, sequence=1, site="job.py:5")
+    there = RankState(rank=0, threads=(Waiting(call=part),), positions={"mpi-part": 1}, history=(part,))
+    unknown = replace(_waiting(1, world, 1), end=end, **not_known)
+    inspection = Inspection(
+        Snapshot(ranks=[there, unknown, replace(there, rank=2)], communicators=communicators)
+    )  # fmt: skip
+    assert bool(stuck_ranks(inspection.snapshot, cautious=True)) is found
+    assert (find_stuck(inspection, cautious=True) is not None) is found
+    assert (find_certain(inspection) is not None) is (found and end is not None)
+    # nor is it taken for one that waits there
+    runs = replace(unknown, positions={}, threads=(None,), history=())
+    gone = replace(inspection.snapshot, ranks=[RankState(rank=0, end=_EXIT), runs, RankState(rank=2)])
+    assert find_certain(Inspection(gone)) is None
+
+
+_EXIT = End(kind=EndKind.EXITED, exit_code=0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "found"),
+    [
+        ((_EXIT, _EXIT), False),
+        ((_EXIT, End(kind=EndKind.EXITED)), True),  # its exit code is not known
+        ((_EXIT, End(kind=EndKind.EXITED, exit_code=1)), True),
+        ((_EXIT, End(kind=EndKind.RAISED)), True),
+        ((None, _EXIT), True),
+    ],
+)
+def test_a_call_that_not_all_made_is_no_finding_once_all_have_ended_well(ends: tuple[End, End], found: bool) -> None:
+    bcast = Call(operation="Bcast", communicator=_WORLD, sequence=1, root=0, site="job.py:4", left_ns=5)
+    ranks = [
+        RankState(rank=0, end=ends[0], positions={_WORLD: 1}, history=(bcast,)), RankState(rank=1, end=ends[1])
+    ]  # fmt: skip
+    snapshot = Snapshot(ranks=ranks, communicators={_WORLD: Membership(name="WORLD", ranks=(0, 1))})
+    assert (find_certain(Inspection(snapshot)) is not None) is found
+    inside = replace(ranks[0], threads=(Waiting(call=bcast),))  # it has not returned
+    assert find_certain(Inspection(replace(snapshot, ranks=[inside, ranks[1]]))) is not None
+
+
+@pytest.mark.parametrize("empty", ["f8", "i4"])
+def test_no_elements_have_no_type(empty: str) -> None:
+    def bcast(dtype: str, num_bytes: int) -> Call:
+        return Call(operation="Bcast", communicator=_WORLD, sequence=1, root=0, dtype=dtype, num_bytes=num_bytes)
+
+    communicators = {_WORLD: Membership(name="WORLD", ranks=(0, 1))}
+    for num_bytes, found in ((0, False), (8, True)):
+        ranks = [_waiting(0, bcast("i8", num_bytes), 1), _waiting(1, bcast(empty, num_bytes), 1)]
+        finding = find_certain(Inspection(Snapshot(ranks=ranks, communicators=communicators)))
+        assert (finding is not None) is found
+    for num_bytes, found in ((0, False), (8, True)):
+        send = Call(operation="Send", communicator=_WORLD, peer=1, tag=0, dtype=empty, num_bytes=num_bytes)
+        receive = Call(operation="Recv", communicator=_WORLD, peer=0, tag=0, dtype="i8", num_bytes=64)
+        stopped = RankState(
+            rank=0, stop=Stop(call=send, reason=STOP_MESSAGE, peer=1), threads=(None,), history=(send,)
+        )  # fmt: skip
+        snapshot = Snapshot(ranks=[stopped, _waiting(1, receive, 0)], communicators=communicators)
+        assert (find_certain(Inspection(snapshot)) is not None) is found

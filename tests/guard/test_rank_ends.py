@@ -19,8 +19,8 @@ from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.ring import start_time
 from paceline.guard.verdict.snapshot import End, EndKind
+from paceline.process.procfs import start_time
 
 _DEADLINE = 60.0
 _NO_KILLS_YET = 1 << 40  # more kills for memory than the kernel has counted: none of them is of this job

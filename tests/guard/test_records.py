@@ -252,7 +252,14 @@ def test_what_must_be_equal_is_compared(mine: tuple[int, int, int], theirs: tupl
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "differ"),
-    [((12, 32), (13, 32), True), ((12, 32), (12, 64), True), ((0, 32), (12, 32), False), ((12, -1), (12, 64), False)],
+    [
+        ((12, 32), (13, 32), True),
+        ((12, 32), (12, 64), True),
+        ((0, 32), (12, 32), False),
+        ((12, -1), (12, 64), False),
+        ((12, 0), (13, 0), False),  # no elements have no type
+        ((12, 0), (13, 32), True),
+    ],
 )
 def test_types_and_sizes_differ_only_where_both_are_known(
     mine: tuple[int, int], theirs: tuple[int, int], differ: bool
@@ -276,6 +283,9 @@ def test_a_message_meets_its_receive_whoever_comes_first(tmp_path: Path) -> None
     key = message_key(0, 1, 5, 3, 0)
     assert board.meet(key, pack_size(12, 32), sends=True) == -1
     assert board.meet(key, small, sends=False) == pack_size(12, 32)  # another element type
+    key = message_key(0, 1, 5, 4, 0)
+    assert board.meet(key, pack_size(12, 0), sends=True) == -1
+    assert board.meet(key, small, sends=False) == -1  # no elements have no type
 
 
 def test_types_that_may_carry_anything_are_not_told_apart() -> None:

@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from paceline.process.stacks import OF_JUDGE
+import pytest
+
+from paceline.process.stacks import OF_JUDGE, ask_for_stacks
 
 _DEADLINE = 60.0
 
@@ -67,3 +69,73 @@ def test_a_question_is_answered_and_one_that_comes_late_does_not_end_the_rank(tm
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+OWN_SIGNALS = """
+    import os, signal, sys, time
+    from pathlib import Path
+    from paceline.guard.rank.process_end import watch_process
+    from paceline.guard.rank.watched_process import SESSION
+    from paceline.process.stacks import OF_JUDGE
+    hits = []
+    def handle(number, frame): hits.append(number)
+    def join():
+        watch_process()
+        SESSION.open(Path(sys.argv[1]))
+        assert SESSION.join("torch", rank=0, world_size=1, job="one") is not None
+    {body}
+    os.write(1, b"ready\\n")
+    sys.stdin.read()
+    print(len(hits), flush=True)
+    """
+
+
+def asked(body: str, folder: Path) -> tuple[str, str, int]:
+    """Start a rank and ask it where it is; return what it answered, what it printed, and its exit code."""
+    program = textwrap.dedent(OWN_SIGNALS).replace("{body}", body)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        answer = ask_for_stacks({process.pid: folder / f"stack.{process.pid}"}, OF_JUDGE, seconds=0.2)[process.pid]
+        out, _ = process.communicate(timeout=_DEADLINE)
+        return answer, out, process.returncode
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_rank_that_leaves_its_signals_alone_answers(tmp_path: Path) -> None:
+    answer, out, code = asked("join()", tmp_path)
+    assert "in <module>" in answer
+    assert (out, code) == ("0\n", 0)
+
+
+@pytest.mark.parametrize("number", OF_JUDGE)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "signal.signal({number}, handle); join()",
+        "join(); assert signal.signal({number}, handle) is signal.SIG_DFL",
+        "join(); signal.pthread_sigmask(signal.SIG_BLOCK, OF_JUDGE)",
+    ],
+)
+def test_a_signal_that_the_script_uses_itself_is_left_to_it(body: str, number: int, tmp_path: Path) -> None:
+    own = body.format(number=number) + f"; os.kill(os.getpid(), {number}) if 'handle' in {body!r} else None"
+    answer, out, code = asked(own, tmp_path)
+    assert (answer, out, code) == ("", f"{int('handle' in body)}\n", 0)
+
+
+def test_a_rank_that_has_become_another_program_is_not_asked(tmp_path: Path) -> None:
+    handles = (
+        f"import signal, sys; signal.signal({OF_JUDGE.gentle}, lambda *_: print('asked')); print('ready', flush=True)"
+    )
+    programs = (("sh", "echo ready; read line"), (sys.executable, f"{handles}; sys.stdin.read()"))
+    for number, (program, script) in enumerate(programs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        body = f"join(); os.execvp({program!r}, ['other', '-c', {script!r}])"
+        answer, out, code = asked(body, folder)
+        assert (answer, out, code in (0, 1)) == ("", "", True)

@@ -85,6 +85,7 @@ BROKEN_CASES = (
     case("fsdp_skips_a_step", 3, "mismatch", "count", (1,), cause="skipped-call"),
     case("shifted_barrier", 3, "mismatch", "operation", (0,), cause="rank-conditional-call", parts_before=True),
     case("validation_on_rank_0", 3, "mismatch", "count", (0,), cause="rank-conditional-call"),
+    case("caught_second_init_then_counts_differ", 2, "mismatch", "count", (0, 1), cause="shape"),
     case("early_stop_on_one_rank", 2, "mismatch", "operation", (1,), (0, 1), cause="uneven-steps"),
     # groups
     case("groups_in_other_order", 2, "deadlock", "communicator", (0, 1), cause="call-order"),
@@ -206,12 +207,15 @@ def test_a_broken_program_ends_with_its_diagnosis(case: Case, tmp_path: Path) ->
 CORRECT_CASES: dict[str, tuple[int, str, tuple[str, ...]]] = {
     "every collective": (3, "split", ("every_collective.py",)),
     "every kind of message": (3, "split", ("messages.py",)),
+    "an init that fails and is made again": (3, "split", ("init_again.py",)),
+    "empty tensors of another type": (3, "split", ("empty_tensors.py",)),
     "groups, threads, and the world made again": (4, "split", ("groups.py",)),
     "stragglers": (2, "split", ("stragglers.py",)),
     "limits of the script's own": (2, "split", ("own_timeouts.py",)),
     "loader workers and other processes": (2, "own", ("data_workers.py",)),
     "ranks made by torch.multiprocessing": (1, "python", ("spawned.py",)),
     "data-parallel training": (2, "split", ("data_parallel.py",)),
+    "collectives in compiled functions": (2, "torchrun", ("compiled.py",)),
     "sharded tensors, models and checkpoints": (2, "split", ("sharded.py",)),
     "a module": (2, "module", ("-m", "package_of_a_user.train", "--lr", "0.1")),
     "ranks of MPI": (2, "mpiexec", ("mpi_and_torch.py",)),

@@ -8,7 +8,10 @@ are two questions, because frames that are looked at while Python makes them may
 - The urgent one is answered at once, wherever the thread is. It is for a process that has not answered the gentle one:
   its thread is in compiled code, and its frames lie still.
 
-A question may come late. When Python ends it takes its handlers away, and a signal that nobody handles kills.
+A question may come late. When Python ends it takes its handlers away, and a signal that nobody handles kills; so does
+one that comes after the process has become another program. So the kernel is asked first whether the process would
+handle it and still has the file open. What a signal cannot help: a `poll`, `select` or `sleep` of compiled code that it
+interrupts returns early; other calls of the system are made again.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NamedTuple
 
+_set_handler = signal.signal  # as it is now: the guard makes it tell of handlers that the script sets
 _POLL_SECONDS = 0.01
 _SETTLE_SECONDS = 0.03  # an answer is written piece by piece; one that has not grown for so long is whole
 _MOST_SECONDS = 1.0  # to settle
@@ -58,13 +62,18 @@ class StackAnswers:
             all_threads: Whether to write the stacks of all threads, and not that of the main thread alone.
         """
         self._file, self._signals, self._all_threads = file, signals, all_threads
+        self._answers = all(signal.getsignal(number) is signal.SIG_DFL for number in signals)
+        if not self._answers:  # the program uses these signals itself: they stay its own
+            file.close()  # whoever would ask sees that
+            return
         is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers of Python
         if is_main:
-            signal.signal(signals.urgent, signal.SIG_IGN)  # what faulthandler puts back when Python has ended
+            _set_handler(signals.urgent, signal.SIG_IGN)  # what faulthandler puts back when Python has ended
         faulthandler.register(signals.urgent, file=file, all_threads=all_threads)
+        signal.siginterrupt(signals.urgent, False)  # a call of the system that it interrupts is made again
         if is_main:
-            signal.signal(signals.gentle, self._answer_gentle_question)
-            signal.siginterrupt(signals.gentle, False)  # a call of the system that it interrupts is made again
+            _set_handler(signals.gentle, self._answer_gentle_question)
+            signal.siginterrupt(signals.gentle, False)
         else:
             faulthandler.register(signals.gentle, file=file, all_threads=all_threads)
 
@@ -73,8 +82,18 @@ class StackAnswers:
 
         Urgent ones are still answered as long as Python is there: a rank may hang in MPI_Finalize.
         """
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(self._signals.gentle, signal.SIG_IGN)
+        if self._answers and threading.current_thread() is threading.main_thread():
+            _set_handler(self._signals.gentle, signal.SIG_IGN)
+
+    def give_up(self, number: int) -> None:
+        """Leave the signals to the program, which is about to handle one of them itself."""
+        is_main = threading.current_thread() is threading.main_thread()  # another thread is about to be refused
+        if self._answers and is_main and number in self._signals:
+            self._answers = False
+            for own in self._signals:
+                faulthandler.unregister(own)
+                _set_handler(own, signal.SIG_DFL)
+            self._file.close()
 
     def _answer_gentle_question(self, number: int, frame: FrameType | None) -> None:
         faulthandler.dump_traceback(self._file, all_threads=self._all_threads)
@@ -96,13 +115,28 @@ def ask_for_stacks(files: Mapping[int, Path], signals: StackSignals, *, seconds:
         silent = [pid for pid, size in sizes.items() if files[pid].stat().st_size == size]
         for pid in silent:
             with suppress(OSError):
-                os.kill(pid, question)
+                if _would_answer(pid, question, files[pid]):
+                    os.kill(pid, question)
         end = time.monotonic() + seconds
         while any(files[pid].stat().st_size == sizes[pid] for pid in silent) and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
     _let_settle(files[pid] for pid in sizes)
     texts = {pid: files[pid].read_bytes()[size:].decode(errors="replace") for pid, size in sizes.items()}
     return {pid: _without_own_frame(texts.get(pid, "")) for pid in files}
+
+
+def _would_answer(pid: int, number: int, file: Path) -> bool:
+    """Say whether a process handles the signal, and is still the program that has opened the file for its answers."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    bit = 1 << (number - 1)
+    if not int(status["SigCgt"], 16) & bit or int(status["SigBlk"], 16) & bit:
+        return False
+    wanted = file.stat()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):  # it was closed meanwhile
+            if os.path.samestat(os.stat(f"/proc/{pid}/fd/{descriptor}"), wanted):
+                return True
+    return False
 
 
 def _let_settle(paths: Iterable[Path]) -> None:

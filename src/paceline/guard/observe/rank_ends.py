@@ -40,11 +40,23 @@ def rank_end(rank: WatchedRank) -> End | None:
         text = _last_text(reader, "abort")
         return End(kind=EndKind.ABORTED, detail=f"Abort({text['abort']})", site=_first_site(reader, text), at_ns=at)
     if ending in (layout.EXITS, layout.EXITS_AT_ONCE):
-        text = _last_text(reader, "exit")
-        code = text.get("exit")
-        detail = f"{text['how']}({code})" if text else "came to the end of the script"
-        return End(kind=EndKind.EXITED, detail=detail, site=_first_site(reader, text), exit_code=code, at_ns=at)
+        return _exited_end(rank, at)
     return _unannounced_end(rank, at)
+
+
+def _exited_end(rank: WatchedRank, at: int) -> End:
+    """Return the end of a rank that left by itself: by a call that it told of, or else by its exit status."""
+    text, status = _last_text(rank.reader, "exit"), rank.process.status
+    code = text.get("exit")
+    if status is not None and status & 0x7F == 0 and (code is None or code & 0xFF != status >> 8):
+        text, code = {}, status >> 8  # sys.exit was caught, or there was none: `raise SystemExit`, a library's exit
+    if text:
+        detail = f"{text['how']}({code})"
+    elif code:
+        detail = f"exit code {code}"
+    else:
+        detail = "came to the end of the script"
+    return End(kind=EndKind.EXITED, detail=detail, site=_first_site(rank.reader, text), exit_code=code, at_ns=at)
 
 
 def _raised_end(reader: RingReader, exception: Mapping[str, Any], at: int) -> End:

@@ -218,6 +218,10 @@ class RingReader:
         """Return the number of collectives begun on each communicator."""
         return {known.identity: self._words[layout.COMMS_AT + index] for index, known in self.communicators.items()}
 
+    def forgotten(self) -> frozenset[str]:
+        """Return the communicators that the rank has had, and whose positions have made room for others."""
+        return frozenset(self._texts.forgotten)
+
     def freed(self) -> frozenset[str]:
         """Return the communicators that were freed."""
         return frozenset(

@@ -6,7 +6,9 @@ who is wrong: a rank that sees a call that does not fit stops before it and wait
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import operator
 import os
 import struct
 import sys
@@ -76,6 +78,7 @@ class Recorder:
         self._calls: dict[tuple[int, ...], _KnownCall] = {}  # by place and arguments
         self._num_communicators = 0
         self._given_up: list[int] = []
+        self._groups_told: set[int] = set()
         self._names: dict[str, int] = {}
         self.communicators: dict[str, Communicator] = {}
         self.pid = os.getpid()
@@ -119,6 +122,12 @@ class Recorder:
                 self.ring.lose(layout.LOST_BOARDS)
         self.communicators[identity] = made
         return made
+
+    def tell_group(self, members_hash: int, ranks: Sequence[int]) -> None:
+        """Say which ranks the number in a record stands for, once; not where room is kept for what matters more."""
+        if members_hash not in self._groups_told:
+            self._groups_told.add(members_hash)
+            self.ring.write_text({"group": members_hash, "ranks": list(ranks)[:1000]}, reserve=2 * _TEXT_RESERVE)
 
     def _free_index(self) -> int | None:
         """Return a number for a communicator: one that was never used, or that of one that was given up."""
@@ -304,7 +313,7 @@ class Recorder:
         """Say that this process is about to end."""
         words = self._words
         if words[layout.ENDING] == layout.LIVES or how == layout.EXITS_AT_ONCE:
-            if code is not None:
-                words[layout.EXIT_CODE] = (code & 0xFF) + 1
+            with contextlib.suppress(TypeError):  # the script gave something that is not a number: the call will say so
+                words[layout.EXIT_CODE] = 0 if code is None else (operator.index(code) & 0xFF) + 1
             words[layout.ENDED_AT] = _now()
             words[layout.ENDING] = how

@@ -39,11 +39,25 @@ def _watch_functional(module: ModuleType) -> None:
     watch_functional(module)
 
 
+def _watch_compiler(module: ModuleType) -> None:
+    from paceline.guard.rank.torch.torch_dispatcher import watch_compiler
+
+    watch_compiler(module)
+
+
+def _skip_own_files(module: ModuleType) -> None:
+    from paceline.guard.rank.torch.torch_dispatcher import skip_own_files
+
+    skip_own_files(module)
+
+
 _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
     "mpi4py.MPI": _watch_mpi,
     "torch.distributed.distributed_c10d": _watch_torch,
     "torch.nn.parallel.distributed": _watch_ddp,
     "torch.distributed._functional_collectives": _watch_functional,
+    "torch._dynamo.callback": _watch_compiler,
+    "torch._dynamo.trace_rules": _skip_own_files,
 }
 
 

@@ -1,9 +1,15 @@
-"""Watches how the process ends: an exception nobody catches, sys.exit, os._exit, the end of the script."""
+"""Watches how the process ends: an exception nobody catches, sys.exit, os._exit, the end of the script.
+
+Nothing here may raise: a rank that wants to end must end as it would without the guard.
+"""
 
 from __future__ import annotations
 
 import atexit
+import builtins
+import functools
 import os
+import signal
 import sys
 import threading
 from types import TracebackType
@@ -20,45 +26,97 @@ _MAX_CAUSES = 20
 def watch_process() -> None:
     """Install the hooks. Each makes a note and then does what was there before."""
     previous, previous_thread, exit_at_once, leave = sys.excepthook, threading.excepthook, os._exit, sys.exit
+    set_handler = signal.signal
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        SESSION.tell({"raised": _describe(error)})
-        if SESSION.recorder is not None:
-            SESSION.recorder.ring.words[layout.MAIN_ENDED] = 1
+        _note_uncaught(error)
         return previous(kind, error, trace)
 
     def on_thread_exception(args: Any) -> Any:
-        if args.exc_value is not None:
+        if args.exc_value is not None and SESSION.recorder is not None:
             SESSION.tell({"thread raised": _describe(args.exc_value)})
         return previous_thread(args)
 
     def on_exit_at_once(status: int) -> Any:
         if SESSION.recorder is not None:
+            _note_last_error()  # a hook of the script's for exceptions may end the process so
             SESSION.tell({"exit": status, "frames": current_frames(), "how": "os._exit"})
             SESSION.recorder.end(layout.EXITS_AT_ONCE, status)
         exit_at_once(status)
 
     def on_exit(status: Any = None, /) -> Any:
-        if SESSION.recorder is not None and threading.current_thread() is threading.main_thread():
-            code = status if isinstance(status, int) else int(status is not None)
-            SESSION.tell({"exit": code, "frames": current_frames(), "how": "sys.exit"})
+        _note_exit(status, "sys.exit")
         leave(status)
+
+    def on_handler(signalnum: Any, handler: Any) -> Any:
+        SESSION.leave_signal(signalnum)
+        return set_handler(signalnum, handler)
 
     sys.excepthook, threading.excepthook = on_exception, on_thread_exception
     os._exit, sys.exit = on_exit_at_once, on_exit
+    signal.signal = functools.wraps(set_handler)(on_handler)
+    _watch_quitters()
     atexit.register(_note_end)  # registered first, so it runs last
+    # earlier than that: before Python waits for the script's threads, which may wait for other ranks
+    before_threads = getattr(threading, "_register_atexit", None)
+    if before_threads is not None:
+        before_threads(_note_last_error)
+
+
+def _watch_quitters() -> None:
+    """See `exit()` and `quit()`, which do not come through sys.exit."""
+    kind: Any = type(getattr(builtins, "exit", None))
+    if getattr(kind, "__module__", None) != "_sitebuiltins":
+        return  # Python runs without them, or somebody has put others there
+    quit_session = kind.__call__
+
+    @functools.wraps(quit_session)
+    def on_quit(self: Any, code: Any = None) -> Any:
+        _note_exit(code, getattr(self, "name", "exit"))
+        return quit_session(self, code)
+
+    kind.__call__ = on_quit
+
+
+def _note_exit(status: Any, how: str) -> None:
+    if SESSION.recorder is not None and threading.current_thread() is threading.main_thread():
+        code = status if isinstance(status, int) else int(status is not None)
+        SESSION.tell({"exit": code, "frames": current_frames(), "how": how})
 
 
 def _note_end() -> None:
     if SESSION.recorder is not None:
+        _note_last_error()
         SESSION.recorder.end(layout.EXITS)
     SESSION.answer_no_more()
 
 
+def _note_last_error() -> None:
+    """Note the exception that ends the script, if a hook of the script's own has taken the place of ours.
+
+    Python keeps it from before it calls that hook. A session at a prompt goes on after one.
+    """
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if isinstance(error, BaseException) and not hasattr(sys, "ps1"):
+        _note_uncaught(error)
+
+
+def _note_uncaught(error: BaseException) -> None:
+    recorder = SESSION.recorder
+    if recorder is None or recorder.ring.words[layout.MAIN_ENDED]:
+        return
+    recorder.ring.words[layout.MAIN_ENDED] = 1
+    SESSION.tell({"raised": _describe(error)})
+
+
 def _describe(error: BaseException) -> dict[str, Any]:
+    try:
+        message = str(error)
+    except Exception as failure:  # its own fault: Python prints such a thing too
+        message = f"<{type(failure).__name__} in its __str__>"
     return {
         "type": type(error).__name__,
-        "message": str(error)[:_MAX_TEXT],
+        "message": message[:_MAX_TEXT],
         "errno": getattr(error, "errno", None) if isinstance(error, OSError) else None,
         "frames": frames_of(error),
         "call": _call_of(error),

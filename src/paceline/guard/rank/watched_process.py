@@ -63,6 +63,11 @@ class Session:
         if self._answers is not None:
             self._answers.stop()
 
+    def leave_signal(self, number: int) -> None:
+        """Make way for a handler of the script's own."""
+        if self._answers is not None:
+            self._answers.give_up(number)
+
     def _create(self, carrier: str, rank: int, world_size: int, job: str) -> Recorder | None:
         assert self.folder is not None
         world = hashlib.blake2b(f"{carrier} {world_size} {job}".encode(), digest_size=6).hexdigest()
@@ -95,9 +100,10 @@ class Session:
                 error._paceline_call = number  # type: ignore[attr-defined]
 
     def tell(self, value: dict[str, Any]) -> None:
-        """Append a text to the ring, for what is said once."""
+        """Append a text to the ring, for what is said once. It never raises: a script that ends or aborts calls it."""
         if self.recorder is not None:
-            self.recorder.ring.write_text(value)
+            with contextlib.suppress(Exception):
+                self.recorder.ring.write_text(value)
 
 
 SESSION = Session()

@@ -28,7 +28,13 @@ def pack_call(operation: int, root: int, reduction: int) -> int:
 
 
 def pack_size(dtype: int, num_bytes: int) -> int:
-    """Pack the element type and the size in bytes; an unknown one fits any other."""
+    """Pack the element type and the size in bytes; an unknown one fits any other. Nothing at all has no type.
+
+    >>> pack_size(12, 0) == pack_size(13, 0)
+    True
+    """
+    if num_bytes == 0:
+        return 0
     return dtype << 56 | (UNKNOWN_BYTES if num_bytes < 0 else min(num_bytes, UNKNOWN_BYTES - 1))
 
 

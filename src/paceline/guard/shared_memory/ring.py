@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import operator
 import os
 import threading
 from pathlib import Path
@@ -31,7 +32,7 @@ class Ring:
 
     def write_text(self, value: dict[str, Any], *, reserve: int = 0) -> bool:
         """Append one line of JSON; say whether it did fit, with so many bytes left for what matters more."""
-        line = json.dumps(value).encode() + b"\n"
+        line = json.dumps(value, default=_plain).encode() + b"\n"
         with self._text_lock:
             begin = layout.TEXT_AT + self._text_end
             if self._text_end + len(line) > layout.TEXT_BYTES_MAX - reserve:
@@ -44,6 +45,14 @@ class Ring:
     def lose(self, bit: int) -> None:
         """Note that something did not fit, so that nobody concludes from its absence."""
         self.words[layout.LOST] |= bit
+
+
+def _plain(value: Any) -> int | str:
+    """Return what JSON has no word for as a whole number, if it is one (of numpy, for example), or as text."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return str(value)
 
 
 def judge_lives(folder: Path) -> bool:

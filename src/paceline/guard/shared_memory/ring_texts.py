@@ -64,6 +64,7 @@ class RingTexts:
     folder: str = ""
     sites: dict[int, SiteText] = field(default_factory=dict)
     communicators: dict[int, CommunicatorText] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)  # identities of communicators whose number another has got
     others: list[dict[str, Any]] = field(default_factory=list)  # how it ended, and what could not be watched
 
     def read_line(self, line: bytes) -> bool:
@@ -84,6 +85,9 @@ class RingTexts:
             )
         elif "comm" in value:
             ranks = value.get("ranks")
+            before = self.communicators.get(int(value["comm"]))
+            if before is not None:
+                self.forgotten.add(before.identity)
             self.communicators[int(value["comm"])] = CommunicatorText(
                 identity=str(value["id"]), name=str(value["name"]), size=int(value["size"]),
                 ranks=None if ranks is None else tuple(int(rank) for rank in ranks), first=int(value["first"]),

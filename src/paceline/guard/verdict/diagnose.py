@@ -30,7 +30,8 @@ def find_certain(inspection: Inspection) -> Finding | None:
         find_argument(inspection)
         or find_misfit(inspection)
         or find_mismatch(inspection)
-        or find_peer_gone(inspection)
+        # a call that not all have made harmed nobody if every rank came to a good end
+        or (None if inspection.has_ended_well() else find_peer_gone(inspection))
         or find_lost_partner(inspection)
         or find_late(inspection)
     )

@@ -52,16 +52,32 @@ class Inspection:
         """Say whether the script itself has called Abort: then every rank knows, and the launcher ends the job."""
         return any(state.end is not None and state.end.kind is EndKind.ABORTED for state in self.states())
 
+    def has_ended_well(self) -> bool:
+        """Say whether every rank has ended with exit code 0, and none of them inside a call."""
+        return all(
+            state is not None
+            and state.end is not None
+            and state.end.kind is EndKind.EXITED
+            and state.end.exit_code == 0
+            and not any(state.waiting)
+            for state in self.snapshot.ranks
+        )
+
     def begun(self, rank: int, communicator: str) -> int:
-        """Return how many collectives a rank has begun on a communicator."""
+        """Return how many collectives a rank has begun on a communicator; 0 if that is not known."""
         state = self.state(rank)
-        return 0 if state is None else state.positions.get(communicator, 0)
+        return (state.begun(communicator) or 0) if state is not None else 0
+
+    def lacks(self, rank: int, position: Position) -> bool:
+        """Say whether a rank has not come to a position. Of one whose communicators are not all known: no."""
+        state = self.state(rank)
+        begun = state.begun(position.communicator) if state is not None else 0
+        return begun is not None and begun < position.sequence
 
     def missing_at(self, position: Position) -> set[int]:
         """Return the members that have not come to a position."""
         known = self.communicator(position.communicator)
-        ranks = known.ranks if known is not None else ()
-        return {rank for rank in ranks if self.begun(rank, position.communicator) < position.sequence}
+        return {rank for rank in (known.ranks if known is not None else ()) if self.lacks(rank, position)}
 
     def collectives(self, rank: int, communicator: str) -> dict[int, Call]:
         """Return what is remembered of a rank's collectives on a communicator, by sequence."""

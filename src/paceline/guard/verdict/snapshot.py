@@ -193,6 +193,8 @@ class RankState:
     sent: Mapping[Channel, int] = field(default_factory=dict)
     received: Mapping[Channel, int] = field(default_factory=dict)
     posted: tuple[Call, ...] = ()  # requests under way
+    forgotten: frozenset[str] = frozenset()  # communicators that it had, and whose positions are not kept any more
+    communicators_known: bool = True  # whether there was room to tell of all
     messages_known: bool = True
     threads_known: bool = True
     stop: Stop | None = None
@@ -207,6 +209,13 @@ class RankState:
     def waiting(self) -> Iterator[Waiting]:
         """The threads that are inside a call."""
         return (waiting for waiting in self.threads if waiting is not None)
+
+    def begun(self, communicator: str) -> int | None:
+        """Return how many collectives it has begun on a communicator; None if that is not known: it may have any."""
+        sequence = self.positions.get(communicator)
+        if sequence is not None:
+            return sequence
+        return 0 if self.communicators_known and communicator not in self.forgotten else None
 
     def call(self, number: int | None) -> Call | None:
         """Return a call by its number, if it is remembered."""

@@ -115,7 +115,8 @@ class _Fixpoint:
             self._missing_cache[position] = frozenset(
                 rank
                 for rank in self._snapshot.communicators[communicator].ranks
-                if (state := states[rank]) is None or state.positions.get(communicator, 0) < position.sequence
+                if (state := states[rank]) is None
+                or ((begun := state.begun(communicator)) is not None and begun < position.sequence)
             )
         return self._missing_cache[position]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size
 from paceline.guard.shared_memory.operations import DTYPE_CODES
 
+NOTHING_HELD: Size = (0, 0, 0)  # no elements fit into a receive of any type
 _RAW = {"S1", "V1", "c"}  # bytes as such; they may carry anything
 _MEMORY_FORMATS = {"d": "f8", "f": "f4", "q": "i8", "l": "i8", "i": "i4", "Q": "u8", "L": "u8", "I": "u4"}
 
@@ -46,6 +48,12 @@ class Buffers:
         parts = list(spec)
         datatype = next((part for part in parts[1:] if isinstance(part, self._datatype)), None)
         inner = self.size(parts[0]) if parts else UNKNOWN_SIZE
+        if len(parts) > 1:
+            count = None if isinstance(parts[1], str | self._datatype) else parts[1]
+            if inner[1] == 0 if count is None else _is_zero(count):
+                return NOTHING_HELD
+            if isinstance(count, list) and count and _is_zero(count[0]):
+                return UNKNOWN_SIZE  # counts for all ranks, or a count of 0 and where it begins: the call knows which
         if datatype is None:
             named = next((part for part in parts[1:] if isinstance(part, str)), None)
             code = dtype_code(named) if named else inner[0]
@@ -70,6 +78,24 @@ class Buffers:
 def dtype_code(name: str) -> int:
     """Return the number of an element type given as kind and size; 0 for what is not told apart."""
     return 0 if name in _RAW else DTYPE_CODES.get(name, 0)
+
+
+def _is_zero(count: Any) -> bool:
+    """Say whether a count is 0, or all counts are: a number, numbers for all ranks, or a tuple of that and offsets.
+
+    >>> _is_zero(0), _is_zero([0, 0]), _is_zero(([0, 0], [3, 4])), _is_zero([0, 1]), _is_zero((1, 0)), _is_zero(None)
+    (True, True, True, False, False, False)
+    """
+    if isinstance(count, tuple) and len(count) == 2:
+        count = count[0]
+    try:
+        return operator.index(count) == 0
+    except TypeError:
+        pass
+    try:
+        return all(operator.index(one) == 0 for one in count)
+    except TypeError:  # None, or something that mpi4py will refuse
+        return False
 
 
 def _size_of_memory(spec: Any) -> Size:

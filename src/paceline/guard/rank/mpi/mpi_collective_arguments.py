@@ -123,7 +123,7 @@ READERS: dict[str, Callable[..., MpiCollectiveArguments]] = {
     "Scatter": CollectiveReader.scatter,
     "Scatterv": CollectiveReader.scatterv,
     "Alltoall": CollectiveReader.alltoall,
-    "Alltoallv": CollectiveReader.allgatherv,
+    "Alltoallv": CollectiveReader.nothing,
     "Alltoallw": CollectiveReader.nothing,
     "Reduce_scatter": CollectiveReader.reduce_scatter,
     "Reduce_scatter_block": CollectiveReader.reduce_scatter_block,

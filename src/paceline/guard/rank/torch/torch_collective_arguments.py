@@ -109,19 +109,23 @@ class TorchCollectiveReader:
     ) -> TorchCollectiveArguments:
         return group, NOTHING, self._reduction(op), dtype_only(self._size(output)), async_op, 0
 
+    # Types must fit by pairs. Only a member that gives something to every other must have the type of all.
+
     def all_to_all_single(
         self, output: Any, input: Any, output_split_sizes: Any = None, input_split_sizes: Any = None,
         group: Any = None, async_op: bool = False,
     ) -> TorchCollectiveArguments:  # fmt: skip
         size = self._size(input)
-        even = output_split_sizes is None and input_split_sizes is None
-        return group, NOTHING, 0, size if even else dtype_only(size), async_op, 0
+        if output_split_sizes or input_split_sizes:
+            size = dtype_only(size) if all(input_split_sizes or ()) else UNKNOWN_SIZE
+        return group, NOTHING, 0, size, async_op, 0
 
     def all_to_all(
         self, output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
     ) -> TorchCollectiveArguments:
-        size = self._size(input_tensor_list[0]) if len(input_tensor_list) else UNKNOWN_SIZE
-        return group, NOTHING, 0, dtype_only(size), async_op, 0
+        sizes = [self._size(tensor) for tensor in input_tensor_list]
+        gives_all = all(num_bytes > 0 for _, num_bytes, _ in sizes)
+        return group, NOTHING, 0, dtype_only(sum_sizes(sizes)) if gives_all else UNKNOWN_SIZE, async_op, 0
 
     # Pickled objects may have any size.
 

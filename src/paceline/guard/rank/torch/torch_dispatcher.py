@@ -7,7 +7,7 @@ The hooks sit at the dispatcher's key BackendSelect and hand on from there. They
 from __future__ import annotations
 
 import functools
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size, dtype_only, sum_sizes
@@ -28,6 +28,7 @@ class _Operator(NamedTuple):
     group_at: int
     root_at: int | None = None
     same_size: bool = True  # whether sizes must be equal on all members
+    same_type: bool = True  # whether element types must be
     reduces: bool = False
 
 
@@ -42,11 +43,11 @@ _OPERATORS = {
     "_reduce_scatter_base_": _Operator("reduce_scatter_tensor", 0, 2, reduces=True),
     "reduce_scatter_": _Operator("reduce_scatter", 0, 2, same_size=False, reduces=True),
     "reduce_scatter_tensor_coalesced_": _Operator("reduce_scatter_tensor_coalesced", 0, 2, reduces=True),
-    "alltoall_base_": _Operator("all_to_all_single", 1, 2, same_size=False),
-    "alltoall_": _Operator("all_to_all", 1, 2, same_size=False),
+    "alltoall_base_": _Operator("all_to_all_single", 1, 2, same_type=False),  # types must fit by pairs
+    "alltoall_": _Operator("all_to_all", 1, 2, same_type=False),
     "gather_": _Operator("gather", 1, 2, root_at=3),
     "scatter_": _Operator("scatter", 0, 2, root_at=3),
-    "barrier": _Operator("barrier", 0, 1, same_size=False),
+    "barrier": _Operator("barrier", 0, 1, same_type=False),
 }
 _LIBRARY: list[Any] = []  # kept: the hooks go when it does
 
@@ -106,7 +107,7 @@ def _member(communicator: Communicator, number: int) -> int:
 
 def _tensors_size(watch: TorchWatch, described: _Operator, args: tuple[Any, ...]) -> Size:
     tensors = args[described.tensors_at]
-    if described.operation == "barrier":
+    if not described.same_type:
         return UNKNOWN_SIZE
     if isinstance(tensors, list | tuple):
         size = sum_sizes(watch.size(tensor) for tensor in tensors if not isinstance(tensor, list | tuple))
@@ -135,14 +136,50 @@ def watch_functional(module: ModuleType) -> None:
         original = getattr(functional, name, None)
         if original is not None:
             setattr(functional, name, _installing(original))
+    if WATCH:
+        _let_compile(functional)
 
 
 def _installing(original: Any) -> Any:
-    """Return a function that puts the hooks in before it does what it did."""
+    """Return a function that puts the hooks in before it does what it did. Compiled code has them already."""
+    import torch
 
-    @functools.wraps(original)
+    is_compiling = torch.compiler.is_compiling
+
     def call(*args: Any, **named: Any) -> Any:
-        install_dispatcher_hooks()
+        if not is_compiling():
+            install_dispatcher_hooks()
         return original(*args, **named)
 
-    return call
+    # torch.compile traces through this function: it must be able to, as it can through the one that is replaced, so
+    # this one is not marked as ours
+    call.__code__ = call.__code__.replace(co_filename=original.__code__.co_filename)
+    return functools.wraps(original)(call)
+
+
+def _let_compile(functional: Any) -> None:
+    """Tell torch.compile that watched collectives can be traced like the functions they replace."""
+    remaps: dict[Any, Any] = getattr(functional, "traceable_collective_remaps", {})
+    for function in list(vars(WATCH[0].module).values()):
+        # its type first: some names of torch.distributed warn when anything is asked of them
+        original = getattr(function, "__wrapped__", None) if type(function) is FunctionType else None
+        if original is not None and original in remaps:
+            remaps.setdefault(function, remaps[original])
+
+
+def watch_compiler(module: ModuleType) -> None:
+    """Put the hooks in before something is compiled: a compiled graph calls no function that is watched."""
+
+    def on_start(*_: Any) -> None:
+        if SESSION.recorder is not None:
+            install_dispatcher_hooks()
+
+    handler: Any = getattr(module, "callback_handler", None)
+    if handler is not None:
+        handler.register_start_callback(on_start)
+
+
+def skip_own_files(module: ModuleType) -> None:
+    """Tell torch.compile to leave our functions as they are, as it does with those of torch.distributed."""
+    rules: Any = module
+    rules.add(__name__.rpartition(".rank.")[0])

@@ -97,7 +97,7 @@ def watched_new_group(watch: TorchWatch, function: Any) -> Any:
         listed = _members(ranks, sort=named.get("sort_ranks", True)) if ranks is not None else world.ranks
         stands_for = int(identity_of(listed)[:12], 16)  # two ranks that list others make different groups
         if not watch.inside.depth:
-            recorder.ring.write_text({"group": stands_for, "ranks": list(listed)[:1000]})
+            recorder.tell_group(stands_for, listed)
         number = recorder.begin_collective(world, code, members_hash=stands_for, depth=CALLED_BY_WRAPPER)
         group = make_blocked_call(recorder, number, unwatched, (ranks, *args), named)
         if isinstance(group, watch.module.ProcessGroup):  # a rank that is not in it gets something else

@@ -112,6 +112,9 @@ class TorchWatch:
         recorder = SESSION.recorder
         assert recorder is not None
         count_running_threads()
+        world = self.world
+        if world is not None and (world.member, len(world.ranks)) == (rank, world_size):
+            return  # an earlier attempt has failed; the other ranks may have made only one
         self._num_worlds += 1
         name = "WORLD" if self._num_worlds == 1 else f"WORLD {self._num_worlds}"
         self.world = recorder.communicator(f"torch-world-{self._num_worlds}", name, range(world_size), rank)

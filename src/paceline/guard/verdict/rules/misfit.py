@@ -60,7 +60,8 @@ def _misfit_field(sent: Call, receiver: int, received: Call, sender: int) -> Fin
     another = incoming.number and sent.message_number and incoming.number != sent.message_number
     if another or not incoming.takes(sender, sent.tag):
         return None
-    if "any" not in (sent.dtype, incoming.dtype) and sent.dtype != incoming.dtype:
+    typed = "any" not in (sent.dtype, incoming.dtype) and 0 not in (sent.num_bytes, incoming.num_bytes)
+    if typed and sent.dtype != incoming.dtype:
         return FindingField.DTYPE
     if sent.num_bytes >= 0 and incoming.num_bytes >= 0 and sent.num_bytes > incoming.num_bytes:
         return FindingField.COUNT

@@ -81,7 +81,7 @@ def _compared_value(call: Call, field: FindingField) -> object:
     if field is FindingField.REDUCTION:
         return None if call.reduction == "unknown" else call.reduction
     if field is FindingField.DTYPE:
-        return None if call.dtype == "any" else call.dtype
+        return None if call.dtype == "any" or call.num_bytes == 0 else call.dtype
     if field is FindingField.COMMUNICATOR:
         return call.members_hash or None
     return None if call.num_bytes < 0 else call.num_bytes

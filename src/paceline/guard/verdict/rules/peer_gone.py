@@ -35,7 +35,9 @@ def find_peer_gone(inspection: Inspection) -> Finding | None:
 
 
 def _has_left(state: RankState | None, communicator: str) -> bool:
-    return state is not None and (state.end is not None or communicator in state.freed)
+    if state is None or state.begun(communicator) is None:  # where it was is not known: it may have made every call
+        return False
+    return state.end is not None or communicator in state.freed
 
 
 def _completed(inspection: Inspection, rank: int, communicator: str) -> int:
