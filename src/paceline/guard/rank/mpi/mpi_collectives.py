@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from paceline.guard.rank.mpi.lookalike import named_like
 from paceline.guard.rank.mpi.mpi_collective_arguments import READERS, CollectiveReader, MpiCollectiveArguments
 from paceline.guard.rank.mpi.mpi_constants import number_or_outsider
 from paceline.guard.rank.mpi.mpi_module import MpiWatch
+from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
 from paceline.guard.rank.posted_request import PostedRequest
 from paceline.guard.rank.watched_calls import CALLED_BY_WRAPPER, make_blocked_call, post_request
 from paceline.guard.rank.watched_process import SESSION
@@ -22,31 +22,31 @@ _Read = Callable[..., MpiCollectiveArguments]
 
 
 def watched_collectives(base: Any, watch: MpiWatch) -> dict[str, Any]:
-    """Return the watched forms of a class's collectives: blocking, non-blocking, persistent."""
+    """Return the watched forms of the collectives that a class defines: blocking, non-blocking, persistent."""
     reader = CollectiveReader(watch.mpi, watch.buffers, watch.constants)
     members: dict[str, Any] = {}
     for name, method in READERS.items():
-        if not hasattr(base, name):
-            continue  # only graphs and grids have neighbours
         read = getattr(reader, method.__name__)
-        members[name] = _watched_blocking(getattr(base, name), BY_NAME[name], read)
+        function = own_method(base, name)
+        if function is not None:
+            members[name] = _watched_blocking(function, BY_NAME[name], read, watch)
         if name[0].islower():
             continue  # of pickled objects there are only blocking ones
-        immediate, persistent = f"I{name.lower()}", f"{name}_init"
-        if hasattr(base, immediate):
-            members[immediate] = _watched_posting(base, immediate, read, watch, active=True)
-        if hasattr(base, persistent):
-            members[persistent] = _watched_posting(base, persistent, read, watch, active=False)
+        for posting, active in ((f"I{name.lower()}", True), (f"{name}_init", False)):
+            function = own_method(base, posting)
+            if function is not None:
+                members[posting] = _watched_posting(function, BY_NAME[posting], read, watch, active=active)
     return members
 
 
-def _watched_blocking(function: Any, operation: Operation, read: _Read) -> Any:
+def _watched_blocking(function: Any, operation: Operation, read: _Read, watch: MpiWatch) -> Any:
     if operation.name in ("Barrier", "barrier"):
-        return _watched_barrier(function, operation)
+        return _watched_barrier(function, operation, watch)
     code, rooted = operation.code, operation.rooted
+    followed, handle_of = watch.communicators, watch.handle_of
 
     def call(*args: Any, **named: Any) -> Any:
-        communicator, recorder = args[0]._paceline, SESSION.recorder
+        communicator, recorder = followed[handle_of(args[0])], SESSION.recorder
         if communicator is None or recorder is None:
             return function(*args, **named)
         try:
@@ -61,15 +61,16 @@ def _watched_blocking(function: Any, operation: Operation, read: _Read) -> Any:
     return named_like(call, function)
 
 
-def _watched_barrier(function: Any, operation: Operation) -> Any:
+def _watched_barrier(function: Any, operation: Operation, watch: MpiWatch) -> Any:
     """Return a barrier: it has no arguments to compare, and is called most often.
 
     So make_blocked_call is written out here, which saves 6 per cent of what the guard adds to the call.
     """
     code = operation.code
+    followed, handle_of = watch.communicators, watch.handle_of
 
     def call(self: Any) -> Any:
-        communicator, recorder = self._paceline, SESSION.recorder
+        communicator, recorder = followed[handle_of(self)], SESSION.recorder
         if communicator is None or recorder is None:
             return function(self)
         number = recorder.begin_collective(communicator, code)
@@ -84,13 +85,13 @@ def _watched_barrier(function: Any, operation: Operation) -> Any:
     return named_like(call, function)
 
 
-def _watched_posting(base: Any, name: str, read: _Read, watch: MpiWatch, *, active: bool) -> Any:
+def _watched_posting(function: Any, operation: Operation, read: _Read, watch: MpiWatch, *, active: bool) -> Any:
     """Return a collective that is only started, or with `active` off one that is prepared for many starts."""
-    function, operation, wrap = getattr(base, name), BY_NAME[name], watch.requests.wrap
     code, rooted = operation.code, operation.rooted
+    followed, handle_of, follow_request = watch.communicators, watch.handle_of, watch.requests.follow
 
     def call(*args: Any, **named: Any) -> Any:
-        communicator, recorder = args[0]._paceline, SESSION.recorder
+        communicator, recorder = followed[handle_of(args[0])], SESSION.recorder
         if communicator is None or recorder is None:
             return function(*args, **named)
         try:
@@ -105,6 +106,6 @@ def _watched_posting(base: Any, name: str, read: _Read, watch: MpiWatch, *, acti
             depth=CALLED_BY_WRAPPER,
         )  # fmt: skip
         request_made = post_request(recorder, number, request, function, args, named, active=active)
-        return wrap(request_made, PostedRequest(recorder, request, number))
+        return follow_request(request_made, PostedRequest(recorder, request, number))
 
     return named_like(call, function)

@@ -1,19 +1,22 @@
-"""Watches mpi4py: communicators that record each call before it runs and are otherwise what they were.
+"""Watches mpi4py: the methods of its communicators and requests record each call before it runs.
 
-mpi4py's classes cannot be changed but can be derived from, so the module's communicators are replaced by watched ones.
+They are replaced where they are (replaced_methods.py), so types and objects stay what they were. The handle tells which
+communicator a call is made on, the object which request it waits for.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
+import operator
 import os
 from typing import Any
 
 from paceline.guard.rank.call_sites import current_frames
-from paceline.guard.rank.mpi.lookalike import LookalikeMeta, named_like
 from paceline.guard.rank.mpi.mpi_collectives import watched_collectives
 from paceline.guard.rank.mpi.mpi_messages import watched_messages
 from paceline.guard.rank.mpi.mpi_module import MpiWatch
+from paceline.guard.rank.mpi.mpi_requests import watched_requests
+from paceline.guard.rank.mpi.replaced_methods import named_like, own_method, replace_methods
 from paceline.guard.rank.thread_watch import count_running_threads
 from paceline.guard.rank.watched_calls import CALLED_BY_WRAPPER, NO_NAMED, make_blocked_call
 from paceline.guard.rank.watched_process import SESSION, identity_of, launcher_name
@@ -27,33 +30,24 @@ _CREATES_COMMUNICATOR = (
 
 
 def watch_mpi(mpi: Any) -> None:
-    """Replace the communicators and requests of mpi4py's module by watched ones."""
+    """Replace the methods of mpi4py's communicators and requests by watched ones."""
     watch = MpiWatch(mpi)
-    for name in ("Intracomm", "Cartcomm", "Graphcomm", "Distgraphcomm"):
-        base = getattr(mpi, name)
-        watch.classes[base] = _watched_class(base, watch)
-        setattr(mpi, name, watch.classes[base])
-    mpi.COMM_WORLD = _copy_handle(mpi.COMM_WORLD, watch)
-    mpi.COMM_SELF = _copy_handle(mpi.COMM_SELF, watch)
+    for name in ("Comm", "Intracomm", "Topocomm", "Cartcomm", "Graphcomm", "Distgraphcomm"):
+        kind = getattr(mpi, name)
+        replace_methods(kind, _watched_communicator(kind, watch))
+    for kind in (mpi.Request, mpi.Prequest):
+        replace_methods(kind, watched_requests(kind, watch.requests, mpi))
     for name in ("Init", "Init_thread"):
-        setattr(mpi, name, _joining_init(getattr(mpi, name), mpi))
+        setattr(mpi, name, _joining_init(getattr(mpi, name), watch))
     mpi.Finalize = _freeing_finalize(mpi.Finalize)
     if mpi.Is_initialized() and not mpi.Is_finalized():
-        _join(mpi)
+        _join(watch)
 
 
-def _copy_handle(communicator: Any, watch: MpiWatch) -> Any:
-    """Return a watched communicator of the same handle; the usual way of building one needs MPI to be initialised."""
-    mpi = watch.mpi
-    watched = watch.classes[type(communicator)]()
-    ctypes.memmove(mpi._addressof(watched), mpi._addressof(communicator), mpi._sizeof(mpi.Comm))
-    return watched
-
-
-def _joining_init(function: Any, mpi: Any) -> Any:
+def _joining_init(function: Any, watch: MpiWatch) -> Any:
     def init(*args: Any, **named: Any) -> Any:
         value = function(*args, **named)
-        _join(mpi)
+        _join(watch)
         return value
 
     return named_like(init, function)
@@ -71,78 +65,54 @@ def _freeing_finalize(function: Any) -> Any:
     return named_like(finalize, function)
 
 
-def _join(mpi: Any) -> None:
+def _join(watch: MpiWatch) -> None:
     """Become a rank of this MPI job."""
-    world: Any = mpi.COMM_WORLD
+    mpi = watch.mpi
+    world = mpi.COMM_WORLD
     rank, size = world.Get_rank(), world.Get_size()
     if mpi.Comm.Get_parent() != mpi.COMM_NULL:
         return  # spawned by another job: it has a world of its own, and we cannot see the other one
     if SESSION.join("mpi", rank=rank, world_size=size, job=launcher_name(os.environ)) is not None:
-        world._paceline = SESSION.world("mpi", rank, size)
+        watch.communicators[watch.handle_of(world)] = SESSION.world("mpi", rank, size)
         count_running_threads()
 
 
-def _watched_class(base: Any, watch: MpiWatch) -> type:
-    members: dict[str, Any] = {
-        "_paceline": None,  # the Communicator, if it is followed
-        "_paceline_base": base,
-        "__module__": base.__module__,
-        "__doc__": base.__doc__,
-        "__new__": _watched_new(base),
-        "__reduce__": _watched_reduce(base, watch.mpi),
-        "Abort": _watched_abort(base.Abort),
-        "Create_group": _watched_create_group(base.Create_group, watch),
-    }
-    members |= watched_collectives(base, watch)
-    members |= watched_messages(base, watch)
-    for name in _CREATES_COMMUNICATOR:
-        if hasattr(base, name):
-            members[name] = _watched_creation(getattr(base, name), name, watch)
-    for name in ("Free", "Disconnect"):
-        members[name] = _watched_free(getattr(base, name))
-    return LookalikeMeta(base.__name__, (base,), members)
+def _watched_communicator(kind: Any, watch: MpiWatch) -> dict[str, Any]:
+    """Return the watched forms of those methods of a class of communicators that it defines."""
+    members = watched_collectives(kind, watch) | watched_messages(kind, watch)
+    others = dict.fromkeys(_CREATES_COMMUNICATOR, _watched_creation) | _WATCHED
+    for name, watched in others.items():
+        if (function := own_method(kind, name)) is not None:
+            members[name] = watched(function, watch)
+    return members
 
 
-def _watched_new(base: Any) -> Any:
-    def new(cls: Any, comm: Any = None) -> Any:
-        """Make another object for a communicator; its calls are those of the same communicator."""
-        communicator = base.__new__(cls, comm)
-        communicator._paceline = getattr(comm, "_paceline", None)
-        return communicator
-
-    return new
-
-
-def _watched_reduce(base: Any, mpi: Any) -> Any:
-    def reduce(self: Any) -> Any:
-        """Pickle as mpi4py does: the world by its name, others not at all."""
-        return "COMM_WORLD" if self is mpi.COMM_WORLD else base(self).__reduce__()
-
-    return reduce
-
-
-def _watched_creation(function: Any, name: str, watch: MpiWatch) -> Any:
+def _watched_creation(function: Any, watch: MpiWatch) -> Any:
+    name = function.__name__
     code = BY_NAME[name].code
+    followed, handle_of = watch.communicators, watch.handle_of
 
     def call(*args: Any, **named: Any) -> Any:
-        communicator, recorder = args[0]._paceline, SESSION.recorder
+        communicator, recorder = followed[handle_of(args[0])], SESSION.recorder
         if communicator is None or recorder is None:
             return function(*args, **named)
         number = recorder.begin_collective(communicator, code, depth=CALLED_BY_WRAPPER)
         sequence = recorder.position(communicator)  # before the call: another thread may make the next one
         new = make_blocked_call(recorder, number, function, args, named)
         label = name if communicator.name == "WORLD" else f"{communicator.name}.{name}"
-        return watch.adopt(new, communicator, sequence, label)
+        watch.adopt(new, communicator, sequence, label)
+        return new
 
     return named_like(call, function)
 
 
 def _watched_create_group(function: Any, watch: MpiWatch) -> Any:
     code = BY_NAME["Create_group"].code
+    followed, handle_of = watch.communicators, watch.handle_of
     counts: dict[tuple[Any, ...], int] = {}  # (communicator, ranks, tag) -> how often it was called so
 
     def call(self: Any, group: Any, tag: int = 0) -> Any:
-        communicator, recorder = self._paceline, SESSION.recorder
+        communicator, recorder = followed[handle_of(self)], SESSION.recorder
         if communicator is None or recorder is None or group.Get_rank() < 0:
             return function(self, group, tag)
         # Only the members of the group take part: they meet on a communicator that exists for this call alone.
@@ -155,28 +125,46 @@ def _watched_create_group(function: Any, watch: MpiWatch) -> Any:
             return function(self, group, tag)
         number = recorder.begin_collective(meeting, code, depth=CALLED_BY_WRAPPER)
         new = make_blocked_call(recorder, number, function, (self, group, tag), NO_NAMED)
-        return watch.adopt(new, meeting, 1, "Create_group")
+        watch.adopt(new, meeting, 1, "Create_group")
+        return new
 
     return named_like(call, function)
 
 
-def _watched_free(function: Any) -> Any:
+def _watched_free(function: Any, watch: MpiWatch) -> Any:
+    followed, handle_of = watch.communicators, watch.handle_of
+
     def call(self: Any) -> Any:
-        communicator, recorder = self._paceline, SESSION.recorder
-        value = function(self)
-        if communicator is not None and recorder is not None:
-            recorder.give_up(communicator)
-            self._paceline = None
-        return value
+        handle = handle_of(self)
+        # before the call: after it another thread may make a communicator that gets this handle
+        communicator = followed.pop(handle, None)
+        try:
+            return function(self)
+        finally:
+            if communicator is not None:
+                if handle_of(self) == handle:  # nothing was freed: MPI refused to, or it is there for ever
+                    followed[handle] = communicator
+                elif SESSION.recorder is not None:
+                    SESSION.recorder.give_up(communicator)
 
     return named_like(call, function)
 
 
-def _watched_abort(function: Any) -> Any:
-    def call(self: Any, errorcode: int = 0) -> Any:
+def _watched_abort(function: Any, watch: MpiWatch) -> Any:
+    def call(self: Any, errorcode: Any = 0) -> Any:
         if SESSION.recorder is not None:
-            SESSION.tell({"abort": errorcode, "frames": current_frames()})
-            SESSION.recorder.end(layout.ABORTS, errorcode)
+            with contextlib.suppress(TypeError):  # no whole number: mpi4py says so better
+                code = operator.index(errorcode)
+                SESSION.tell({"abort": code, "frames": current_frames()})
+                SESSION.recorder.end(layout.ABORTS, code)
         return function(self, errorcode)
 
     return named_like(call, function)
+
+
+_WATCHED = {
+    "Create_group": _watched_create_group,
+    "Free": _watched_free,
+    "Disconnect": _watched_free,
+    "Abort": _watched_abort,
+}

@@ -5,21 +5,19 @@ What is read of the arguments is in mpi_message_arguments.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
-from paceline.guard.rank.mpi.lookalike import named_like
 from paceline.guard.rank.mpi.mpi_message_arguments import READERS, MessageReader
-from paceline.guard.rank.mpi.mpi_module import MpiWatch, watched_method
+from paceline.guard.rank.mpi.mpi_module import MessageKinds, MpiWatch, watched_methods
 from paceline.guard.rank.mpi.mpi_posted_messages import watched_posted_messages
+from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_call
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import pack_size
 from paceline.guard.shared_memory.layout import ANY, NOBODY, RECEIVED, SENT
-from paceline.guard.shared_memory.operations import BY_NAME
 
 _SENDS = ("Send", "Ssend", "Rsend", "Bsend", "send", "ssend", "bsend")
 _RECEIVES = ("Recv", "recv")
@@ -31,22 +29,18 @@ _NOT_FOLLOWED = ("Isendrecv", "Isendrecv_replace", "Psend_init", "Precv_init")
 
 
 def watched_messages(base: Any, watch: MpiWatch) -> dict[str, Any]:
-    """Return the watched forms of what a class sends and receives with."""
+    """Return the watched forms of the messages that a class defines."""
     reader = MessageReader(watch.mpi, watch.buffers, watch.constants)
     reads = {name: getattr(reader, method.__name__) for name, method in READERS.items()}
-    members: dict[str, Any] = {name: _not_followed(getattr(base, name)) for name in _NOT_FOLLOWED}
-    kinds: list[tuple[tuple[str, ...], Callable[[Any, int, MpiWatch], Any]]] = [
+    kinds: MessageKinds = [
         (_SENDS, _send), (_RECEIVES, _receive), (_PROBES, _probe), (_MATCHED_PROBES, _matched_probe),
-        (_EXCHANGES, _exchange),
+        (_POLLING_PROBES, _polling_probe), (_EXCHANGES, _exchange),
     ]  # fmt: skip
-    for names, kind in kinds:
-        for name in names:
-            function = getattr(base, name)
-            members[name] = watched_method(function, reads[name], kind(function, BY_NAME[name].code, watch))
-    for name in _POLLING_PROBES:
-        function = getattr(base, name)
-        members[name] = watched_method(function, reads[name], _polling_probe(function, watch))
-    return members | watched_posted_messages(base, reads, watch)
+    members = watched_methods(base, reads, kinds, watch) | watched_posted_messages(base, reads, watch)
+    for name in _NOT_FOLLOWED:
+        if (function := own_method(base, name)) is not None:
+            members[name] = _not_followed(function)
+    return members
 
 
 def _send(function: Any, code: int, watch: MpiWatch) -> Any:
@@ -135,7 +129,7 @@ def _matched_probe(function: Any, code: int, watch: MpiWatch) -> Any:
     return follow
 
 
-def _polling_probe(function: Any, watch: MpiWatch) -> Any:
+def _polling_probe(function: Any, code: int, watch: MpiWatch) -> Any:
     status_type = watch.mpi.Status
 
     def follow(recorder: Recorder, comm: Communicator, arguments: Any, args: Any, named: Any) -> Any:

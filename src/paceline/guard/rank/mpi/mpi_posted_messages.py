@@ -10,12 +10,11 @@ from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
-from paceline.guard.rank.mpi.mpi_module import MpiWatch, watched_method
+from paceline.guard.rank.mpi.mpi_module import MessageKinds, MpiWatch, watched_methods
 from paceline.guard.rank.posted_request import PostedRequest
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, post_request
 from paceline.guard.shared_memory.board import pack_size
 from paceline.guard.shared_memory.layout import NOBODY, NONBLOCKING, RECEIVED, SENT
-from paceline.guard.shared_memory.operations import BY_NAME
 
 _POSTED_SENDS = ("Isend", "Issend", "Irsend", "Ibsend", "isend", "issend", "ibsend")
 _PERSISTENT_SENDS = ("Send_init", "Ssend_init", "Rsend_init", "Bsend_init")
@@ -24,21 +23,16 @@ _PERSISTENT_RECEIVES = ("Recv_init",)
 
 
 def watched_posted_messages(base: Any, reads: Mapping[str, Callable[..., Any]], watch: MpiWatch) -> dict[str, Any]:
-    """Return the watched forms of a class's messages that return a request."""
-    kinds: list[tuple[tuple[str, ...], Callable[[Any, int, MpiWatch], Any]]] = [
+    """Return the watched forms of the messages of a class that return a request."""
+    kinds: MessageKinds = [
         (_POSTED_SENDS, _posted_send), (_PERSISTENT_SENDS, _persistent_send), (_POSTED_RECEIVES, _posted_receive),
         (_PERSISTENT_RECEIVES, _persistent_receive),
     ]  # fmt: skip
-    members = {}
-    for names, kind in kinds:
-        for name in names:
-            function = getattr(base, name)
-            members[name] = watched_method(function, reads[name], kind(function, BY_NAME[name].code, watch))
-    return members
+    return watched_methods(base, reads, kinds, watch)
 
 
 def _posted_send(function: Any, code: int, watch: MpiWatch) -> Any:
-    wrap = watch.requests.wrap
+    follow_request = watch.requests.follow
 
     def follow(recorder: Recorder, comm: Communicator, arguments: Any, args: Any, named: Any) -> Any:
         peer, tag, (dtype, num_bytes, count) = arguments
@@ -51,13 +45,13 @@ def _posted_send(function: Any, code: int, watch: MpiWatch) -> Any:
         if nth:
             recorder.messages.meet(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
         request_made = post_request(recorder, number, request, function, args, named, active=True)
-        return wrap(request_made, PostedRequest(recorder, request, number))
+        return follow_request(request_made, PostedRequest(recorder, request, number))
 
     return follow
 
 
 def _persistent_send(function: Any, code: int, watch: MpiWatch) -> Any:
-    wrap = watch.requests.wrap
+    follow_request = watch.requests.follow
 
     def follow(recorder: Recorder, comm: Communicator, arguments: Any, args: Any, named: Any) -> Any:
         peer, tag, (dtype, num_bytes, count) = arguments
@@ -69,13 +63,13 @@ def _persistent_send(function: Any, code: int, watch: MpiWatch) -> Any:
         request_made = post_request(recorder, number, request, function, args, named, active=False)
         posted = PostedRequest(recorder, request, number)
         posted.on_start = (comm, SENT, peer, tag)
-        return wrap(request_made, posted)
+        return follow_request(request_made, posted)
 
     return follow
 
 
 def _posted_receive(function: Any, code: int, watch: MpiWatch) -> Any:
-    wrap = watch.requests.wrap
+    follow_request = watch.requests.follow
 
     def follow(recorder: Recorder, comm: Communicator, arguments: Any, args: Any, named: Any) -> Any:
         peer, tag, (dtype, num_bytes, count), *_ = arguments
@@ -93,13 +87,13 @@ def _posted_receive(function: Any, code: int, watch: MpiWatch) -> Any:
         if peer != NOBODY:
             posted.receives = (comm, peer, tag, nth, size)
             recorder.messages.expect(comm, peer, tag, 1)
-        return wrap(request_made, posted)
+        return follow_request(request_made, posted)
 
     return follow
 
 
 def _persistent_receive(function: Any, code: int, watch: MpiWatch) -> Any:
-    wrap = watch.requests.wrap
+    follow_request = watch.requests.follow
 
     def follow(recorder: Recorder, comm: Communicator, arguments: Any, args: Any, named: Any) -> Any:
         peer, tag, (dtype, num_bytes, count), *_ = arguments
@@ -113,6 +107,6 @@ def _persistent_receive(function: Any, code: int, watch: MpiWatch) -> Any:
         if peer != NOBODY:
             posted.receives = (comm, peer, tag, 0, pack_size(dtype, num_bytes))
             posted.on_start = (comm, RECEIVED, peer, tag)
-        return wrap(request_made, posted)
+        return follow_request(request_made, posted)
 
     return follow

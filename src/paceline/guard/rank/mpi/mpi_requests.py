@@ -5,75 +5,81 @@ The tables say which methods wait or test, for how many requests; the functions 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from paceline.guard.rank.mpi.lookalike import LookalikeMeta, named_like
+from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
 from paceline.guard.rank.posted_request import PostedRequest
 from paceline.guard.rank.watched_calls import NO_NAMED, make_call, make_wait
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory.operations import BY_NAME
 
+_Find = Callable[[Any], PostedRequest | None]
 _Completed = list[tuple[int, Any]]  # index of a request among those that were given, and its status
 # (what the call returned, statuses, whether each request was out before, the number for no index) -> completed
 _FindCompleted = Callable[[Any, Any, list[bool], int], _Completed]
 
 
-class WatchedRequests:
-    """The watched classes of requests of one mpi4py."""
+class _FollowedRequest(weakref.ref[Any]):
+    """A request of mpi4py, and what is known of it."""
 
-    def __init__(self, classes: dict[type, type]) -> None:
-        self._classes = classes
-
-    def wrap(self, request: Any, posted: PostedRequest) -> Any:
-        """Return the request as a watched one."""
-        kind = self._classes.get(type(request))
-        if kind is None:  # a Grequest, or a class of the user's
-            return request
-        watched = kind(request)
-        watched._paceline = posted
-        return watched
+    __slots__ = ("key", "posted")
+    key: int
+    posted: PostedRequest
 
 
-def watch_requests(mpi: Any) -> WatchedRequests:
-    """Derive watched requests and put them into mpi4py's module."""
-    classes = {base: _watched_class(base, mpi) for base in (mpi.Request, mpi.Prequest)}
-    for base, kind in classes.items():
-        setattr(mpi, base.__name__, kind)
-    return WatchedRequests(classes)
+class FollowedRequests:
+    """The requests that are followed, by the identity of the object: MPI has one handle for many that are complete.
+
+    An object that the user drops is forgotten, and with it what was known of the request.
+    """
+
+    def __init__(self) -> None:
+        self._by_object: dict[int, _FollowedRequest] = {}
+
+    def follow(self, request: Any, posted: PostedRequest) -> Any:
+        """Remember what is known of a request that was just posted; return the request."""
+        reference = _FollowedRequest(request, self._forget)
+        reference.key, reference.posted = id(request), posted
+        self._by_object[id(request)] = reference
+        return request
+
+    def _forget(self, reference: _FollowedRequest) -> None:
+        self._by_object.pop(reference.key, None)
+
+    def find(self, request: Any) -> PostedRequest | None:
+        """Return what is known of a request, None if it is not followed."""
+        reference = self._by_object.get(id(request))
+        return None if reference is None else reference.posted
 
 
-def _watched_class(base: Any, mpi: Any) -> type:
-    members: dict[str, Any] = {
-        "_paceline": None,
-        "_paceline_base": base,
-        "__module__": base.__module__,
-        "__doc__": base.__doc__,
-    }
-    for name in ("Wait", "wait"):
-        members[name] = _watched_wait(getattr(base, name), BY_NAME[name].code, mpi.Status)
-    for name in ("Test", "test"):
-        members[name] = _watched_test(getattr(base, name), mpi.Status)
-    for name, (read, find_completed) in MANY.items():
-        members[name] = classmethod(_watched_many(getattr(base, name), read, find_completed, mpi))
-    for name in ("Cancel", "cancel", "Free"):
-        members[name] = _watched_give_up(getattr(base, name))
-    if base is mpi.Prequest:
-        members["Start"] = _watched_start(base.Start)
-        members["Startall"] = classmethod(_watched_start_all(base.Startall))
-    return LookalikeMeta(base.__name__, (base,), members)
+def watched_requests(base: Any, requests: FollowedRequests, mpi: Any) -> dict[str, Any]:
+    """Return the watched forms of those methods of a class of requests that it defines."""
+    find = requests.find
+    members: dict[str, Any] = {}
 
+    def watch(names: Sequence[str], watched: Callable[[Any], Any]) -> None:
+        members.update({name: watched(function) for name in names if (function := own_method(base, name)) is not None})
 
-def _posted(request: Any) -> PostedRequest | None:
-    return getattr(request, "_paceline", None)
+    watch(("Wait", "wait"), lambda function: _watched_wait(function, find, mpi.Status))
+    watch(("Test", "test"), lambda function: _watched_test(function, find, mpi.Status))
+    watch(tuple(MANY), lambda function: classmethod(_watched_many(function, find, mpi)))
+    watch(("Cancel", "cancel", "Free"), lambda function: _watched_give_up(function, find))
+    if base is mpi.Prequest:  # the Start of a Grequest makes one
+        watch(("Start",), lambda function: _watched_start(function, find))
+        watch(("Startall",), lambda function: classmethod(_watched_start_all(function, find)))
+    return members
 
 
 # One request.
 
 
-def _watched_wait(function: Any, code: int, status_type: Any) -> Any:
+def _watched_wait(function: Any, find: _Find, status_type: Any) -> Any:
+    code = BY_NAME[function.__name__].code
+
     def wait(self: Any, status: Any = None) -> Any:
-        posted, recorder = _posted(self), SESSION.recorder
+        posted, recorder = find(self), SESSION.recorder
         if posted is None or recorder is None or not self:
             return function(self, status)
         if status is None and posted.receives is not None:
@@ -86,9 +92,9 @@ def _watched_wait(function: Any, code: int, status_type: Any) -> Any:
     return named_like(wait, function)
 
 
-def _watched_test(function: Any, status_type: Any) -> Any:
+def _watched_test(function: Any, find: _Find, status_type: Any) -> Any:
     def test(self: Any, status: Any = None) -> Any:
-        posted = _posted(self)
+        posted = find(self)
         if posted is None or not self:
             return function(self, status)
         if status is None and posted.receives is not None:
@@ -101,40 +107,41 @@ def _watched_test(function: Any, status_type: Any) -> Any:
     return named_like(test, function)
 
 
-def _watched_give_up(function: Any) -> Any:
+def _watched_give_up(function: Any, find: _Find) -> Any:
     def call(self: Any) -> Any:
-        if (posted := _posted(self)) is not None:
+        if (posted := find(self)) is not None:
             posted.give_up()
         return function(self)
 
     return named_like(call, function)
 
 
-def _watched_start(function: Any) -> Any:
+def _watched_start(function: Any, find: _Find) -> Any:
     def start(self: Any) -> Any:
-        if (posted := _posted(self)) is not None:
+        if (posted := find(self)) is not None:
             posted.start()
         return function(self)
 
     return named_like(start, function)
 
 
-# Several requests. A class method of mpi4py's is bound to its class already, so `cls` is not passed on.
+# Several requests: these are class methods.
 
 
-def _watched_start_all(function: Any) -> Any:
+def _watched_start_all(function: Any, find: _Find) -> Any:
     def start_all(cls: Any, requests: Any) -> Any:
         for request in requests:
-            if (posted := _posted(request)) is not None:
+            if (posted := find(request)) is not None:
                 posted.start()
-        return function(requests)
+        return function(cls, requests)
 
     return named_like(start_all, function)
 
 
-def _watched_many(function: Any, read: Callable[..., tuple[Any, Any]], find_completed: _FindCompleted, mpi: Any) -> Any:
+def _watched_many(function: Any, find: _Find, mpi: Any) -> Any:
     """Return the watched form of a call that waits for several requests, or tests them."""
     name = function.__name__
+    read, find_completed = MANY[name]
     operation = BY_NAME.get(name)  # tests are no operations: they do not wait
     one, any_of = name.lower().endswith("any"), not name.lower().endswith("all")
 
@@ -143,19 +150,19 @@ def _watched_many(function: Any, read: Callable[..., tuple[Any, Any]], find_comp
         try:
             requests, statuses = read(*args, **named)
         except TypeError:  # wrong arguments: mpi4py says so better
-            return function(*args[1:], **named)
+            return function(*args, **named)
         if recorder is None or not isinstance(requests, list | tuple):
-            return function(requests, statuses)
+            return function(args[0], requests, statuses)
         were_out = [bool(request) for request in requests]  # afterwards those that completed are null requests
-        if statuses is None and _wants_status(requests):
+        if statuses is None and _wants_status(requests, find):
             statuses = mpi.Status() if one else []
         if operation is None:
-            value = function(requests, statuses)
+            value = function(args[0], requests, statuses)
         else:
-            number = recorder.begin_wait(operation.code, _request_numbers(requests), any_of=any_of)
-            value = make_call(recorder, number, function, (requests, statuses), NO_NAMED)
+            number = recorder.begin_wait(operation.code, _request_numbers(requests, find), any_of=any_of)
+            value = make_call(recorder, number, function, (args[0], requests, statuses), NO_NAMED)
         for index, status in find_completed(value, statuses, were_out, mpi.UNDEFINED):
-            posted = _posted(requests[index])
+            posted = find(requests[index])
             if posted is not None:
                 posted.complete(status)
         return value
@@ -163,14 +170,14 @@ def _watched_many(function: Any, read: Callable[..., tuple[Any, Any]], find_comp
     return named_like(call, function)
 
 
-def _request_numbers(requests: Sequence[Any]) -> list[int]:
+def _request_numbers(requests: Sequence[Any], find: _Find) -> list[int]:
     """Return the numbers of requests that are still out; 0 for one that is not followed."""
-    return [posted.request if (posted := _posted(request)) else 0 for request in requests if request]
+    return [posted.request if (posted := find(request)) else 0 for request in requests if request]
 
 
-def _wants_status(requests: Sequence[Any]) -> bool:
+def _wants_status(requests: Sequence[Any], find: _Find) -> bool:
     """Say whether one of the requests is a receive, whose status says who sent the message."""
-    return any(posted.receives is not None for request in requests if (posted := _posted(request)))
+    return any(posted.receives is not None for request in requests if (posted := find(request)))
 
 
 # What such a call takes: the names of arguments differ.
