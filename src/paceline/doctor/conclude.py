@@ -1,7 +1,8 @@
 """What follows from where ranks stand. Values in, values out; a rank that runs is late, never stuck.
 
 Ranks in different collectives are a finding if nothing moves: all ranks of the job stand, or the calls are on the same
-group. A rank that has gone is one if all others stand in a collective. Everything else is said, and is no finding.
+group. A rank that has gone or is exiting is one if all others stand in calls that it alone could end. Everything else
+is said, and is no finding. Ranks are named as out of line only where the calls show who it is; else all are named.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 from paceline.doctor.observed_job import Diagnosis, SeenJob
 from paceline.doctor.stack_calls import Standing, standing_of
 from paceline.errors import group_ranks, name_ranks
+from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind, GroupState, RankGroup
 from paceline.guard.verdict.wording import verb
 
@@ -21,14 +23,15 @@ _Standings = Mapping[int, Standing]
 def conclude(job: SeenJob) -> Diagnosis:
     """Return what can be said of a job, and what cannot."""
     standings = {seen.rank: standing_of(seen) for seen in job.ranks}
-    moved = {seen.rank for seen in job.ranks if seen.has_moved}
+    left = {rank: found for rank, found in standings.items() if found.way_out is not None}
+    moved = {seen.rank for seen in job.ranks if seen.has_moved} - left.keys()
     still = {rank: found for rank, found in standings.items() if found.call is not None and rank not in moved}
     groups = _groups(job, standings, moved)
-    finding = _different(job, still, groups) or _gone(job, still, groups)
+    finding = _different(job, still, groups) or _gone(job, still, left, groups)
     return Diagnosis(
         job=job, finding=finding, groups=groups,
         says=tuple(_says(job, standings, still, moved, finding)),
-        cannot=tuple(_cannot(job, still, finding)),
+        cannot=tuple(_cannot(job, standings, still, finding)),
     )  # fmt: skip
 
 
@@ -46,6 +49,8 @@ def _groups(job: SeenJob, standings: _Standings, moved: set[int]) -> tuple[RankG
 
 def _group_of(found: Standing, *, has_moved: bool) -> RankGroup:
     """Describe a rank as all that are like it, without saying which they are."""
+    if found.way_out is not None:
+        return RankGroup(ranks=(), state=GroupState.EXITED, site=found.site, detail=found.way_out.one)
     state, detail = GroupState.RUNNING, found.detail
     if found.call is not None:
         state = GroupState.BLOCKED
@@ -75,8 +80,12 @@ def _different(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> 
         calls = _by_call({rank: found for rank, found in still.items() if found.on_world and found.needs_all})
     if len(calls) < 2:
         return None
-    ordered = calls[::-1]  # the ranks at fault first: the fewest
-    odd = ordered[0] if len(ordered[0]) < len(ordered[-1]) else ()
+    ordered = calls[::-1]  # the fewest first
+    # Those who have passed a call that they may leave early stand in the next one, and are right: then the fewest are
+    # not those at fault.
+    holds_all = all(still[rank].needs_all for ranks in calls for rank in ranks)
+    fewer = tuple(sorted(rank for ranks in calls[1:] for rank in ranks))
+    odd = fewer if holds_all and len(fewer) < len(calls[0]) else ()
     sides = "; ".join(_side(still, ranks, first=number == 0) for number, ranks in enumerate(ordered))
     return Finding(
         kind=FindingKind.MISMATCH, field=FindingField.OPERATION, ranks=odd or tuple(sorted(still)),
@@ -96,24 +105,64 @@ def _side(still: _Standings, ranks: Sequence[int], *, first: bool) -> str:
     return f"{name_ranks(ranks)}{stand} in {found.call}{at}"
 
 
-def _gone(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> Finding | None:
-    here = len(still) == len(job.ranks) > 0 and not job.unseen and job.num_elsewhere == 0
-    if not job.missing or not here or any(not found.is_collective for found in still.values()):
+def _gone(job: SeenJob, still: _Standings, left: _Standings, groups: Sequence[RankGroup]) -> Finding | None:
+    gone = tuple(sorted({*job.missing, *left}))
+    is_seen = len(still) + len(left) == len(job.ranks) and not job.unseen and job.num_elsewhere == 0
+    if not gone or not still or not is_seen or not _wait_for_others(still):
         return None
-    waiting = "; ".join(_side(still, ranks, first=True) for ranks in _by_call(still))
+    waiting = "; ".join(_side(still, ranks, first=True) for _, ranks in group_ranks(_likenesses(still)))
+    # A rank that ended without leaving MPI is at fault. One that has left in order may be right, and those who wait for
+    # it may have made a call too many: the fewest are at fault if anybody is, and in doubt nobody is named.
+    is_plain = not left or (len(gone) < len(still) and len(_calls_of_all(still)) < 2)
     return Finding(
-        kind=FindingKind.PEER_GONE, field=None, ranks=job.missing, cause=Cause.EARLY_EXIT,
-        summary=f"{name_ranks(job.missing)} {verb(job.missing, 'is', 'are')} not there any more, while {waiting}",
-        advice="see in the output of the job how that rank ended; start it with `paceline run`, and it is said",
+        kind=FindingKind.PEER_GONE, field=None, ranks=gone if is_plain else tuple(sorted({*gone, *still})),
+        cause=Cause.EARLY_EXIT,
+        summary=f"{_exits(job, left)}, while {waiting}",
+        advice=_exit_advice(gone, tuple(sorted(still)), is_plain=is_plain),
         groups=tuple(groups),
     )  # fmt: skip
+
+
+def _wait_for_others(still: _Standings) -> bool:
+    """Say whether none of these ranks can end the wait of another: only one that has gone could."""
+    roles = {found.role for found in still.values()}
+    is_one_kind = roles in ({Family.COLLECTIVE}, {Family.SEND}) or roles <= {Family.RECEIVE, Family.PROBE}
+    return is_one_kind or (len(still) == 1 and None not in roles)
+
+
+def _likenesses(still: _Standings) -> dict[int, str]:
+    return {rank: found.likeness for rank, found in still.items()}
+
+
+def _calls_of_all(still: _Standings) -> set[str]:
+    """Return the different collectives among those that nobody leaves before all have come."""
+    return {found.likeness for found in still.values() if found.is_collective and found.needs_all}
+
+
+def _exits(job: SeenJob, left: _Standings) -> str:
+    ways = group_ranks({rank: found.way_out for rank, found in left.items()})
+    texts = [f"{name_ranks(ranks)} {verb(ranks, way.one, way.many)}" for way, ranks in ways if way is not None]
+    if job.missing:
+        texts.append(f"{name_ranks(job.missing)} {verb(job.missing, 'is', 'are')} not there any more")
+    return "; ".join(texts)
+
+
+def _exit_advice(gone: Sequence[int], waiting: Sequence[int], *, is_plain: bool) -> str:
+    end = "start the job with `paceline run`, and it says which call they did not make, and how they ended"
+    if is_plain:
+        return f"see in the output of the job how {name_ranks(gone)} ended, and why before the others; {end}"
+    return (
+        f"see whether {name_ranks(gone)} ended too early, or {name_ranks(waiting)} {verb(waiting, 'makes', 'make')} a "
+        f"call that the others do not make; {end}"
+    )
 
 
 def _says(
     job: SeenJob, standings: _Standings, still: _Standings, moved: set[int], finding: Finding | None
 ) -> list[str]:
     said = []
-    running = sorted(rank for rank, found in standings.items() if found.call is None)
+    left = {rank: found for rank, found in standings.items() if found.way_out is not None}
+    running = sorted(rank for rank, found in standings.items() if found.call is None and rank not in left)
     calls = _by_call(still)
     collectives = [still[min(ranks)].call for ranks in calls]
     if running and still:
@@ -131,20 +180,22 @@ def _says(
         sites = {found.site for found in still.values() if found.is_collective}
         if len(sites) > 1:
             said.append(f"ranks are in the same operation, {collectives[0]}, from different lines: that may be right")
-        elif not running and not job.missing:
+        elif not running and not job.missing and not left:
             said.append(f"all that were seen are in the same {collectives[0]} at {next(iter(sites))}")
     messages = sorted(rank for rank, found in still.items() if not found.is_collective)
     if messages and len(messages) == len(job.ranks) > 1 and not moved:
         said.append("every rank waits in a message or a request, and none moves: suspicious, and no proof")
     if moved and not finding:
         said.append(f"{name_ranks(moved)} {verb(moved, 'has', 'have')} moved between the two looks")
-    if job.missing and finding is None:
-        said.append(f"{name_ranks(job.missing)} {verb(job.missing, 'has', 'have')} no process on this machine any more")
+    if (job.missing or left) and finding is None:
+        said.append(_exits(job, left))
     return said
 
 
-def _cannot(job: SeenJob, still: _Standings, finding: Finding | None) -> list[str]:
+def _cannot(job: SeenJob, standings: _Standings, still: _Standings, finding: Finding | None) -> list[str]:
     cannot = []
+    if finding is not None and {*still, *job.missing} <= set(finding.ranks):
+        cannot.append("who is out of line: that these ranks do not do the same is all that is seen")
     seconds = max((seen.seconds for seen in job.ranks), default=0.0)
     calls = [found for found in still.values() if found.is_collective]
     if calls and not all(found.on_world for found in calls):
@@ -156,6 +207,6 @@ def _cannot(job: SeenJob, still: _Standings, finding: Finding | None) -> list[st
         cannot.append(f"what {job.num_elsewhere} ranks on other machines do: look there too")
     if job.world_size is None:
         cannot.append("how many ranks there should be: nothing says it, so one that has gone is not missed")
-    if any(found.call is None for found in map(standing_of, job.ranks)):
+    if any(found.call is None and found.way_out is None for found in standings.values()):
         cannot.append("whether a rank that runs will ever come")
     return cannot
