@@ -186,6 +186,22 @@ def test_messages_are_a_finding_only_if_no_rank_is_left_that_could_match_them() 
     assert conclude(job(seen(0, mpi_frames("Waitall")), gone)).finding is not None
 
 
+def test_where_ranks_stand_is_said_if_a_message_may_be_under_way() -> None:
+    barrier = [seen(rank, mpi_frames("Barrier", line=9)) for rank in range(2)]
+    found = conclude(job(*barrier, seen(2, mpi_frames("Recv"))))
+    assert found.finding is None
+    assert found.says == (
+        "rank 2 stands in Recv at train.py:6; ranks 0-1 stand in Barrier at train.py:9, and none moves: "
+        "suspicious, and no proof",
+    )
+    assert "between which ranks a message goes, and whether one is under way" in found.cannot
+    found = conclude(job(*barrier))
+    assert found.says == ("all that were seen are in Barrier at train.py:9; whether on the same group is not seen",)
+    assert conclude(job(*barrier, seen(2, (USER,)))).says == (
+        "rank 2 runs, so it is late as far as can be seen, and ranks 0-1 wait",
+    )
+
+
 def test_a_torch_rank_that_exits_has_left_unless_a_thread_of_it_is_at_work() -> None:
     stand = [seen(rank, torch_frames("all_reduce")) for rank in range(2)]
     handler = (Frame(function="save", file="/home/me/job/train.py", line=9),)

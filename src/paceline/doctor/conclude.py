@@ -148,7 +148,7 @@ def _exits(job: SeenJob, left: _Standings) -> str:
 
 
 def _exit_advice(gone: Sequence[int], waiting: Sequence[int], *, is_plain: bool) -> str:
-    end = "start the job with `paceline run`, and it says which call they did not make, and how they ended"
+    end = "start the job with `paceline run`, and it says which call is missing, and how each rank ended"
     if is_plain:
         return f"see in the output of the job how {name_ranks(gone)} ended, and why before the others; {end}"
     return (
@@ -163,8 +163,6 @@ def _says(
     said = []
     left = {rank: found for rank, found in standings.items() if found.way_out is not None}
     running = sorted(rank for rank, found in standings.items() if found.call is None and rank not in left)
-    calls = _by_call(still)
-    collectives = [still[min(ranks)].call for ranks in calls]
     if running and still:
         said.append(
             f"{name_ranks(running)} {verb(running, 'runs', 'run')}, so {verb(running, 'it is', 'they are')} late as "
@@ -172,24 +170,36 @@ def _says(
         )
     elif running:
         said.append(f"{name_ranks(running)} {verb(running, 'runs', 'run')}: no rank is seen waiting for another")
-    if finding is None and len(calls) > 1:
-        said.append(
-            f"ranks are in different collectives ({', '.join(map(str, collectives))}), maybe of different groups"
-        )
-    if len(calls) == 1 and finding is None and len(still) > 1:
-        sites = {found.site for found in still.values() if found.is_collective}
-        if len(sites) > 1:
-            said.append(f"ranks are in the same operation, {collectives[0]}, from different lines: that may be right")
-        elif not running and not job.missing and not left:
-            said.append(f"all that were seen are in the same {collectives[0]} at {next(iter(sites))}")
-    messages = sorted(rank for rank, found in still.items() if not found.is_collective)
-    if messages and len(messages) == len(job.ranks) > 1 and not moved:
-        said.append("every rank waits in a message or a request, and none moves: suspicious, and no proof")
+    if finding is None:
+        said += _calls_seen(job, still)
     if moved and not finding:
         said.append(f"{name_ranks(moved)} {verb(moved, 'has', 'have')} moved between the two looks")
     if (job.missing or left) and finding is None:
         said.append(_exits(job, left))
     return said
+
+
+def _calls_seen(job: SeenJob, still: _Standings) -> list[str]:
+    """Say how the calls of ranks that stand go together, where that is no finding."""
+    calls = _by_call(still)
+    collectives = [str(still[min(ranks)].call) for ranks in calls]
+    others = {rank: found for rank, found in still.items() if not found.is_collective}
+    if others and len(still) > 1:
+        together = [ranks for _, ranks in group_ranks(_likenesses(others))] + calls
+        sides = "; ".join(_side(still, ranks, first=True) for ranks in together)
+        end = ", and none moves: suspicious, and no proof" if len(still) == len(job.ranks) else ""
+        return [f"{sides}{end}"]
+    if len(calls) > 1:
+        return [f"ranks are in different collectives ({', '.join(collectives)}), maybe of different groups"]
+    if not calls or len(still) < 2:
+        return []
+    sites = {found.site for found in still.values()}
+    if len(sites) > 1:
+        return [f"ranks are in the same operation, {collectives[0]}, from different lines: that may be right"]
+    if len(still) < len(job.ranks) or job.missing:
+        return []
+    group = "" if all(found.on_world for found in still.values()) else "; whether on the same group is not seen"
+    return [f"all that were seen are in {collectives[0]} at {next(iter(sites))}{group}"]
 
 
 def _cannot(job: SeenJob, standings: _Standings, still: _Standings, finding: Finding | None) -> list[str]:
@@ -203,6 +213,8 @@ def _cannot(job: SeenJob, standings: _Standings, still: _Standings, finding: Fin
     if calls:
         cannot.append("which call of a loop it is: ranks at the same line may be one turn apart")
         cannot.append(f"whether a long transfer is under way: nothing moved for {seconds:.1f} s is all that was seen")
+    if any(found.role not in (Family.COLLECTIVE, None) for found in still.values()):
+        cannot.append("between which ranks a message goes, and whether one is under way")
     if job.num_elsewhere:
         cannot.append(f"what {job.num_elsewhere} ranks on other machines do: look there too")
     if job.world_size is None:
