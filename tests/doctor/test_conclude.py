@@ -125,11 +125,132 @@ def test_nothing_is_concluded_where_not_all_is_seen() -> None:
     assert conclude(job(*both, world_size=3, unseen={2: "process 9: no"})).finding is None
 
 
-def test_finalize_against_a_collective_is_a_finding() -> None:
-    ends = (Frame(function="PMPI_Finalize", file="/env/lib/libmpi.so.12", line=0),)
-    found = conclude(job(seen(0, mpi_frames("Barrier")), seen(1, mpi_frames("Barrier")), seen(2, ends))).finding
+def exits(rank: int, *calls: str, frames: tuple[Frame, ...] | None = (), others: tuple[Thread, ...] = ()) -> SeenRank:
+    """Return a rank whose main thread has entered these functions; without frames, one whose interpreter has gone."""
+    main = (Thread(name="thread 7", is_main=True, frames=frames),) if frames is not None else ()
+    look = Look(
+        threads=(*main, *others), at=2.0, processor_seconds=0.0, kernel_state="S", kernel_wait="", exit_calls=calls
+    )
+    return SeenRank(rank=rank, pid=100 + rank, first=look, second=look, cwd="/home/me/job")
+
+
+def test_a_rank_in_finalize_while_all_others_stand_is_a_finding() -> None:
+    stand = [seen(rank, mpi_frames("Barrier")) for rank in range(2)]
+    gone = exits(2, "Py_FinalizeEx", "MPI_Finalize", frames=None)
+    found = conclude(job(*stand, gone))
+    assert found.finding is not None
+    assert (found.finding.kind, found.finding.ranks, found.finding.cause) == ("peer-gone", (2,), "early-exit")
+    assert found.finding.summary == (
+        "rank 2 has ended its script and is in MPI_Finalize, while ranks 0-1 stand in Barrier at train.py:6"
+    )
+    assert [(group.ranks, group.state) for group in found.groups] == [((0, 1), "blocked"), ((2,), "exited")]
+    assert "whether a rank that runs will ever come" not in found.cannot
+    called = (Frame(function="PMPI_Finalize", file="/env/lib/libmpi.so.12", line=0), USER)  # by the script itself
+    found = conclude(job(*stand, seen(2, called)))
+    assert found.finding is not None
+    assert found.finding.summary == "rank 2 has called MPI_Finalize, while ranks 0-1 stand in Barrier at train.py:6"
+    assert found.groups[-1].site == "train.py:37"
+
+
+def test_all_ranks_that_exit_or_one_that_runs_are_no_finding() -> None:
+    gone = [exits(rank, "Py_FinalizeEx", "MPI_Finalize", frames=None) for rank in range(2)]
+    all_exit = conclude(job(*gone))
+    assert all_exit.finding is None
+    assert "ranks 0-1 have ended their scripts and are in MPI_Finalize" in all_exit.says
+    one_runs = conclude(job(gone[0], seen(1, mpi_frames("Barrier")), seen(2, (USER,))))
+    assert one_runs.finding is None
+    assert "rank 0 has ended its script and is in MPI_Finalize" in one_runs.says
+    moves = seen(1, mpi_frames("Barrier"), before=mpi_frames("Barrier", line=5))
+    assert conclude(job(gone[0], moves)).finding is None
+
+
+def test_where_most_have_left_nobody_is_accused() -> None:
+    gone = [exits(rank, "Py_FinalizeEx", "MPI_Finalize", frames=None) for rank in (1, 2)]
+    found = conclude(job(seen(0, mpi_frames("Barrier")), *gone))
+    assert found.finding is not None
+    assert found.finding.ranks == (0, 1, 2)
+    assert found.finding.summary.startswith("ranks 1-2 have ended their scripts and are in MPI_Finalize, while rank 0")
+    assert any(text.startswith("who is out of line") for text in found.cannot)
+    assert "rank 0 makes a call that the others do not make" in found.finding.advice
+
+
+def test_messages_are_a_finding_only_if_no_rank_is_left_that_could_match_them() -> None:
+    gone = exits(2, "Py_FinalizeEx", "MPI_Finalize", frames=None)
+    receives = [seen(rank, mpi_frames("recv")) for rank in range(2)]
+    found = conclude(job(*receives, gone)).finding
     assert found is not None
-    assert "rank 2 stands in Finalize" in found.summary
+    assert found.ranks == (2,)
+    assert conclude(job(receives[0], seen(1, mpi_frames("send")), gone)).finding is None
+    assert conclude(job(receives[0], seen(1, mpi_frames("Barrier")), gone)).finding is None
+    assert conclude(job(receives[0], seen(1, mpi_frames("Waitall")), gone)).finding is None
+    assert conclude(job(seen(0, mpi_frames("Waitall")), gone)).finding is not None
+
+
+def test_where_ranks_stand_is_said_if_a_message_may_be_under_way() -> None:
+    barrier = [seen(rank, mpi_frames("Barrier", line=9)) for rank in range(2)]
+    found = conclude(job(*barrier, seen(2, mpi_frames("Recv"))))
+    assert found.finding is None
+    assert found.says == (
+        "rank 2 stands in Recv at train.py:6; ranks 0-1 stand in Barrier at train.py:9, and none moves: "
+        "suspicious, but not proof",
+    )
+    assert "between which ranks a message goes, and whether one is under way" in found.cannot
+    found = conclude(job(*barrier))
+    assert found.says == ("all that were seen are in Barrier at train.py:9; whether on the same group is not seen",)
+    assert conclude(job(*barrier, seen(2, (USER,)))).says == (
+        "rank 2 runs, so it is late as far as can be seen, and ranks 0-1 wait",
+    )
+
+
+def test_a_torch_rank_that_exits_has_left_unless_a_thread_of_it_is_at_work() -> None:
+    stand = [seen(rank, torch_frames("all_reduce")) for rank in range(2)]
+    handler = (Frame(function="save", file="/home/me/job/train.py", line=9),)
+    at_exit = exits(2, "Py_FinalizeEx", frames=handler)
+    found = conclude(job(*stand, at_exit))
+    assert found.finding is not None
+    assert found.finding.ranks == (2,)
+    assert found.finding.summary.startswith("rank 2 has ended its script and is exiting, while ranks 0-1 stand in")
+    assert found.groups[-1].site == "train.py:9"
+    thread = Thread(name="Thread-1", is_main=False, frames=torch_frames("all_reduce"))
+    shutdown = Frame(function="_shutdown", file="/usr/lib/python3.11/threading.py", line=1590)
+    waits = exits(2, "Py_FinalizeEx", frames=(shutdown,), others=(thread,))
+    found = conclude(job(*stand, waits))
+    assert found.finding is None
+    assert "its thread Thread-1 is not; its thread Thread-1 is in all_reduce" in found.groups[-1].detail
+    tqdm = Thread(name="tqdm", is_main=False, frames=(Frame(function="run", file="/e/site-packages/tqdm.py", line=9),))
+    assert conclude(job(*stand, exits(2, "Py_FinalizeEx", frames=(), others=(tqdm,)))).finding is not None
+    child = exits(
+        2, frames=(Frame(function="_exit_function", file="/usr/lib/python3.11/multiprocessing/util.py", line=3),)
+    )
+    assert conclude(job(*stand, child)).finding is not None
+
+
+def test_a_collective_that_is_made_at_exit_is_a_call_like_others() -> None:
+    at_exit = exits(1, "Py_FinalizeEx", frames=torch_frames("barrier"))
+    assert conclude(job(seen(0, torch_frames("barrier")), at_exit)).finding is None
+    found = conclude(job(seen(0, torch_frames("all_reduce")), at_exit)).finding
+    assert found is not None
+    assert found.kind == "mismatch"
+
+
+@pytest.mark.parametrize(("group", "is_finding"), [("None", True), ("<ProcessGroup at 0x7f>", False)])
+def test_taking_down_all_groups_is_leaving_and_taking_down_one_is_not(group: str, is_finding: bool) -> None:
+    ends = (Frame(function="destroy_process_group", file=C10D, line=2140, variables={"group": group}), USER)
+    found = conclude(job(*[seen(rank, torch_frames("all_reduce")) for rank in range(2)], seen(2, ends)))
+    assert (found.finding is not None) is is_finding
+
+
+def test_nobody_is_accused_where_ranks_may_leave_a_call_early() -> None:
+    """The root of a gather waits for one that did not come; the others have passed it, and are right."""
+    after = [seen(rank, mpi_frames("Barrier")) for rank in range(1, 4)]
+    found = conclude(job(seen(0, mpi_frames("gather")), *after))
+    assert found.finding is not None
+    assert found.finding.ranks == (0, 1, 2, 3)
+    assert any(text.startswith("who is out of line") for text in found.cannot)
+    several = [seen(rank, mpi_frames("Allreduce")) for rank in range(3)]
+    two = conclude(job(*several, seen(3, mpi_frames("Barrier")), seen(4, mpi_frames("Allgather")))).finding
+    assert two is not None
+    assert two.ranks == (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 
 _DEADLINE = 90.0
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 MPI = """
     import os, sys, time
@@ -118,7 +119,8 @@ def test_mpi_ranks_in_different_collectives(tmp_path: Path, start: Start) -> Non
     assert "3 of 3 ranks of mpiexec" in text
     assert "cannot say: on which communicator a call is" in text
     finding = told["finding"]
-    assert (told["outcome"], finding["kind"], finding["ranks"]) == ("finding", "mismatch", [1])
+    assert (told["outcome"], finding["kind"], finding["ranks"]) == ("finding", "mismatch", [0, 1, 2])
+    assert "cannot say: who is out of line" in text  # a bcast may be left before all have come
     assert finding["groups"][1] == {
         "ranks": [1], "state": "blocked", "call": "bcast", "communicator": None, "sequence": None, "site": "train.py:7",
         "count": None, "dtype": None, "detail": "has not moved", "has_returned": False,
@@ -144,6 +146,23 @@ def test_an_mpi_rank_that_has_gone(tmp_path: Path, start: Start) -> None:
     assert told["jobs"][0]["missing"] == [1]
 
 
+@pytest.mark.programs
+def test_a_rank_of_the_classic_example_is_in_finalize(tmp_path: Path, start: Start) -> None:
+    """Its interpreter has gone, and py-spy finds nothing."""
+    pid = start((EXAMPLES / "classic.py").read_text(), *find_mpiexec().command(7), sys.executable, name="classic.py")
+    code, text, told = look_until("has ended its script", str(pid), ranks=0, cwd=tmp_path)
+    assert code == 90
+    assert (
+        "paceline: rank 6 has ended its script and is in MPI_Finalize, while ranks 0-5 stand in Barrier at "
+        "classic.py:23\n" in text
+    )
+    assert "7 of 7 ranks" in text
+    finding = told["finding"]
+    assert (finding["kind"], finding["ranks"], finding["cause"]) == ("peer-gone", [6], "early-exit")
+    (stack,) = [stack for stack in told["jobs"][0]["stacks"] if stack["rank"] == 6]
+    assert (stack["threads"], stack["exit_calls"]) == ([], ["Py_FinalizeEx", "MPI_Finalize"])
+
+
 def test_an_mpi_rank_that_sleeps_is_late_and_no_finding(tmp_path: Path, start: Start) -> None:
     pid = start(MPI.format(odd="time.sleep(1000)"), *find_mpiexec().command(3), sys.executable)
     code, text, told = look_until("ranks 0, 2 wait", str(pid), ranks=3, cwd=tmp_path)
@@ -166,6 +185,35 @@ def test_torchrun_with_loader_workers(tmp_path: Path, start: Start) -> None:
     (job,) = told["jobs"]
     assert [stack["rank"] for stack in job["stacks"]] == [0, 1]  # the workers of the loaders are none
     assert (job["ranks_from"], job["world_size"]) == ("RANK", 2)
+
+
+LEAVES = """
+    import atexit, sys, time
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    dist.barrier()
+    open(f"ready.{{dist.get_rank()}}", "w").close()
+    if dist.get_rank() == 1:
+        {leave}
+        sys.exit()
+    dist.barrier()
+    """
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    "leave", ["atexit.register(time.sleep, 1000)", "work = dist.all_reduce(torch.ones(3), async_op=True)"]
+)
+def test_a_torch_rank_that_exits(tmp_path: Path, start: Start, leave: str) -> None:
+    """In a handler of its own, and in the destructor of its process group, which waits for a call that nobody joins."""
+    text = LEAVES.format(leave=leave)
+    pid = start(text, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3")
+    code, text, told = look_until("has ended its script", str(pid), ranks=3, cwd=tmp_path)
+    assert code == 90
+    assert (
+        "paceline: rank 1 has ended its script and is exiting, while ranks 0, 2 stand in barrier at train.py:10" in text
+    )
+    assert (told["finding"]["kind"], told["finding"]["ranks"]) == ("peer-gone", [1])
 
 
 RECORDED = """

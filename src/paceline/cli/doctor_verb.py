@@ -31,8 +31,8 @@ def add_to(verbs: Any) -> None:
         help="examine a hanging job that was not started under the guard",
         description="Takes the stacks of all ranks twice with py-spy and reports where each rank is, in which "
         "collective, and what that does and does not prove. Each look pauses the ranks for some tens of milliseconds. "
-        "The exit code is 90 if ranks are in different collectives or one has exited, 0 if nothing is provably out of "
-        "line.",
+        "The exit code is 90 if ranks are in different collectives or one has exited or is exiting, 0 if nothing "
+        "is provably out of line.",
         epilog=_EPILOG,
         formatter_class=ExamplesFormatter,
     )

@@ -36,11 +36,12 @@ class Thread:
 class Look:
     """One look at a process."""
 
-    threads: tuple[Thread, ...]
+    threads: tuple[Thread, ...]  # empty if its interpreter has gone: the process is exiting
     kernel_state: str  # R, S, D, T ...
     kernel_wait: str  # the kernel function it sleeps in, if that can be seen
     processor_seconds: float
     at: float  # seconds
+    exit_calls: tuple[str, ...] = ()  # what the main thread has entered that ends a rank, as exit_trace sees it
 
     @property
     def main(self) -> Thread | None:

@@ -13,18 +13,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from paceline.doctor.exit_trace import PYTHON_EXIT, exit_calls
 from paceline.doctor.observed_job import Frame, Look, Thread
 from paceline.errors import InputError, PacelineError
 from paceline.process.procfs import is_there, kernel_wait, processor_seconds, ptrace_scope, read_stat
 
 _SECONDS = 60.0
 _RANK_VARIABLES = ("rank", "i")  # other variables of the user are dropped at once
-_GROUP_VARIABLES = ("args", "kwargs")  # of torch's wrapper: whether a call was given a group
+_GROUP_VARIABLES = ("args", "kwargs", "group")  # of torch's own functions: whether a call was given a group
+_GROUP_FILES = ("torch/distributed/c10d_logger.py", "torch/distributed/distributed_c10d.py")
+_NO_INTERPRETER = "Failed to find a python interpreter"
 _DENIED = re.compile(r"permission denied|operation not permitted|EPERM|EACCES", re.IGNORECASE)
 
 
 class SpyError(PacelineError):
     """The stacks of a process cannot be taken."""
+
+
+class NoInterpreterError(SpyError):
+    """There is no Python interpreter in the process: not yet, or not any more."""
 
 
 def find_py_spy() -> str:
@@ -38,10 +45,17 @@ def find_py_spy() -> str:
 
 def look_at(program: str, pid: int, *, uid: int) -> Look:
     """Take all stacks of a process, Python and native; it stands still for some tens of milliseconds."""
-    threads = _dump(program, pid, uid, native=True)
+    calls = exit_calls(pid)
+    try:
+        threads = _dump(program, pid, uid, native=True)
+    except NoInterpreterError:
+        calls = exit_calls(pid)  # it may have ended since
+        if PYTHON_EXIT not in calls:
+            raise
+        threads = ()
     return Look(
         threads=threads, kernel_state=_state(pid), kernel_wait=kernel_wait(pid),
-        processor_seconds=processor_seconds(pid), at=time.monotonic(),
+        processor_seconds=processor_seconds(pid), at=time.monotonic(), exit_calls=calls,
     )  # fmt: skip
 
 
@@ -61,6 +75,8 @@ def _dump(program: str, pid: int, uid: int, *, native: bool) -> tuple[Thread, ..
         raise SpyError(why_denied(uid))
     if native:
         return _dump(program, pid, uid, native=False)  # without native frames py-spy needs less
+    if _NO_INTERPRETER in done.stderr:
+        raise NoInterpreterError("it has no Python interpreter, and does not show that it is exiting")
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     raise SpyError(f"py-spy says: {lines[0] if lines else 'nothing'}")
 
@@ -86,7 +102,7 @@ def _thread(value: dict[str, Any], pid: int) -> Thread:
 
 
 def _frame(value: dict[str, Any]) -> Frame:
-    names = _GROUP_VARIABLES if str(value["filename"]).endswith("c10d_logger.py") else _RANK_VARIABLES
+    names = _GROUP_VARIABLES if str(value["filename"]).endswith(_GROUP_FILES) else _RANK_VARIABLES
     variables = {
         str(local["name"]): str(local["repr"])
         for local in value.get("locals") or ()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from enum import Enum
 
-from paceline.doctor.observed_job import Frame, SeenRank, Thread
+from paceline.doctor.exit_trace import MPI_EXIT, PYTHON_EXIT
+from paceline.doctor.observed_job import Frame, Look, SeenRank, Thread
 from paceline.guard.rank.call_sites import is_library
 from paceline.guard.shared_memory.operations import BY_NAME, Family, Needs
 
@@ -17,6 +19,7 @@ _WORK_WAIT = re.compile(r"^c10d::(\w*::)*\w*Work\w*::(wait|synchronize)")
 _REDUCER = re.compile(r"^c10d::Reducer::")
 _GPU_WAIT = re.compile(r"^cu(da)?\w*Synchronize")
 _STANDARD_LIBRARY = re.compile(r"/lib(64)?/(python|pypy)3[.\d]*/")
+_EXIT_FRAMES = (("/threading.py", "_shutdown"), ("multiprocessing/util.py", "_exit_function"))
 _DOING = {"D": "waits for a disk or another device", "T": "was stopped by a signal", "t": "is held by a debugger"}
 _KERNEL = {
     "nanosleep": "sleeps",
@@ -31,17 +34,46 @@ _KERNEL = {
 }
 
 
+class WayOut(Enum):
+    """How far a rank has come that leaves the job and will make no more calls."""
+
+    MPI_FINALIZE = "has ended its script and is in MPI_Finalize", "have ended their scripts and are in MPI_Finalize"
+    INTERPRETER_GONE = (
+        "has ended its script, and its interpreter is gone",
+        "have ended their scripts, and their interpreters are gone",
+    )
+    EXITING = "has ended its script and is exiting", "have ended their scripts and are exiting"
+    FINALIZE_CALL = "has called MPI_Finalize", "have called MPI_Finalize"
+    DESTROY_CALL = "is in destroy_process_group", "are in destroy_process_group"
+
+    @property
+    def one(self) -> str:
+        """What is said of one rank."""
+        return self.value[0]
+
+    @property
+    def many(self) -> str:
+        """What is said of several ranks."""
+        return self.value[1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPosition:
     """Where a rank is: the call it is inside, and the line of the user's code that made it."""
 
     call: str | None  # the operation it is inside, None if it is in none that is known
     family: str = ""  # torch or mpi
-    is_collective: bool = False
+    role: Family | None = None  # collective, send, receive ...; None if that is not known
     needs_all: bool = False  # nobody leaves it before all have entered
     on_world: bool = False  # whether it is certainly on the group of all ranks
     site: str | None = None  # file:line of the user's own code
     detail: str = ""
+    way_out: WayOut | None = None  # how a rank leaves that makes no more calls; None if it may still make one
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether it is in a collective."""
+        return self.role is Family.COLLECTIVE
 
     @property
     def operation_key(self) -> str:
@@ -50,17 +82,59 @@ class StackPosition:
 
 
 def find_position(seen: SeenRank) -> StackPosition:
-    """Say where the main thread of a rank is."""
-    main = seen.second.main
-    if main is None:
+    """Say where the main thread of a rank stands."""
+    look, main = seen.second, seen.second.main
+    if main is None and look.threads:
         return StackPosition(call=None, detail="its main thread cannot be seen")
-    site = _site(main, seen.cwd)
-    call = _call(main)
-    if call is not None:
-        return replace(call, site=site)
-    others = [(thread, _call(thread)) for thread in seen.second.threads if not thread.is_main]
+    site = _site(main, seen.cwd) if main is not None else None
+    call = _call(main) if main is not None else None
+    at_exit = _is_at_exit(look)
+    if call is not None and call.call != "Finalize":
+        return replace(
+            call, site=site, detail="; ".join(filter(None, [call.detail, "while it exits" if at_exit else ""]))
+        )
+    others = [(thread, _call(thread)) for thread in look.threads if not thread.is_main]
     also = next((f"; its thread {thread.name} is in {found.call}" for thread, found in others if found is not None), "")
+    if at_exit:
+        # until the interpreter has gone, another thread of the rank may still make calls
+        at_work = [thread.name for thread, found in others if found is not None or _is_of_user(thread)]
+        if at_work:
+            return StackPosition(
+                call=None, site=site, detail=f"its script is over, its thread {at_work[0]} is not{also}"
+            )
+        return StackPosition(call=None, site=site, way_out=_way_out(look))
+    if call is not None:
+        return StackPosition(call=None, site=site, way_out=WayOut.FINALIZE_CALL)
+    if main is not None and any(map(_ends_all_groups, main.frames)):
+        return StackPosition(call=None, site=site, way_out=WayOut.DESTROY_CALL)
     return StackPosition(call=None, site=site, detail=f"{_doing(seen)}{also}")
+
+
+def _is_at_exit(look: Look) -> bool:
+    """Say whether the script of a rank is over: Python has begun to finalize, or a child of multiprocessing to exit."""
+    frames = look.main.frames if look.main is not None else ()
+    return PYTHON_EXIT in look.exit_calls or any(
+        frame.file.endswith(file) and frame.function == function for frame in frames for file, function in _EXIT_FRAMES
+    )
+
+
+def _way_out(look: Look) -> WayOut:
+    """Say how far a rank has come that exits."""
+    if MPI_EXIT in look.exit_calls:
+        return WayOut.MPI_FINALIZE
+    return WayOut.EXITING if look.threads else WayOut.INTERPRETER_GONE
+
+
+def _is_of_user(thread: Thread) -> bool:
+    return any(not frame.is_native and not is_not_own(frame.file) for frame in thread.frames)
+
+
+def _ends_all_groups(frame: Frame) -> bool:
+    return (
+        frame.function == "destroy_process_group"
+        and frame.file.endswith(_TORCH_FILES)
+        and frame.variables.get("group") == "None"
+    )
 
 
 def _call(thread: Thread) -> StackPosition | None:
@@ -92,12 +166,7 @@ def _torch_call(frame: Frame) -> StackPosition | None:
     operation = BY_NAME.get(f"torch.{name}")
     if operation is None or not frame.file.endswith(_TORCH_FILES):
         return None
-    return StackPosition(
-        call=name,
-        family="torch",
-        is_collective=operation.family is Family.COLLECTIVE,
-        needs_all=operation.needs is Needs.ALL,
-    )
+    return StackPosition(call=name, family="torch", role=operation.family, needs_all=operation.needs is Needs.ALL)
 
 
 def _names_no_group(frame: Frame) -> bool:
@@ -122,8 +191,9 @@ def _mpi_call(frame: Frame) -> StackPosition | None:
     operation = BY_NAME.get(name)
     if operation is None and name not in ("Finalize", "Init_thread", "Init"):
         return None
-    collective = operation is None or operation.family is Family.COLLECTIVE
-    return StackPosition(call=name, family="mpi", is_collective=collective)
+    if operation is None:
+        return StackPosition(call=name, family="mpi", role=Family.COLLECTIVE, needs_all=True)
+    return StackPosition(call=name, family="mpi", role=operation.family, needs_all=operation.needs is Needs.ALL)
 
 
 def _site(thread: Thread, cwd: str) -> str | None:

@@ -100,6 +100,7 @@ def _rank_as_json(seen: SeenRank) -> dict[str, Any]:
         "processor_share": round(seen.processor_share, 3),
         "kernel_state": seen.second.kernel_state,
         "kernel_wait": seen.second.kernel_wait,
+        "exit_calls": list(seen.second.exit_calls),
         "threads": [_thread_as_json(thread) for thread in seen.second.threads],
     }
 
