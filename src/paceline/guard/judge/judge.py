@@ -134,7 +134,7 @@ class Judge:
         if now - memory.swept_at < _SWEEP_SECONDS:
             return None
         memory.swept_at = now
-        for communicator, sequence in differing_positions(self._folder, job.name):
+        for communicator, sequence in differing_positions(self._folder, job.worlds):
             snapshot = job.snapshot(history=_LONG_HISTORY)
             finding = find_mismatch_at(self._inspection(snapshot), Position(communicator, sequence))
             if finding is not None:
