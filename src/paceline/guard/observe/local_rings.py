@@ -116,9 +116,7 @@ class LocalRings:
 
     def problems(self) -> list[str]:
         """Return why processes could not be watched, in their own words."""
-        return sorted(
-            {(self._folder / name).read_text() for name in os.listdir(self._folder) if name.startswith("problem.")}
-        )
+        return sorted({path.read_text() for path in self._folder.glob("problem.*")})
 
     def await_end(self, process: ProcessHandle) -> None:
         """Note when this process ends, and in which order with the others."""

@@ -39,6 +39,7 @@ class End:
     at_ns: int = 0
     failed_call: int | None = None  # number of the call that raised, if it was a call
     by_peer: bool = False  # the exception says that another rank has ended
+    timed_out: bool = False  # the exception says that a time limit ran out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
