@@ -72,7 +72,7 @@ def _write_ring(folder: Path, rank: int, num_ranks: int, entered: object, left: 
     words = np.frombuffer(raw, "<u8", count=layout.HEADER_BYTES // WORD)
     text = _texts(num_ranks)
     words[0], words[layout.PID] = layout.MAGIC, 10_000 + rank
-    words[layout.WORLD_SIZE], words[layout.RANK], words[layout.TORCH_RANK] = num_ranks, rank, rank + 1
+    words[layout.WORLD_SIZE], words[layout.RANK] = num_ranks, rank
     words[layout.NUM_RECORDS], words[layout.JOINED] = num_calls, 900_000_000
     words[layout.TEXT_BYTES] = len(text)
     words[layout.THREADS_AT], words[layout.THREADS_AT + 1] = num_calls, 10_000 + rank

@@ -274,21 +274,19 @@ _EXIT = End(kind=EndKind.EXITED, exit_code=0)
     ("ends", "found"),
     [
         ((_EXIT, _EXIT), False),
-        ((_EXIT, End(kind=EndKind.EXITED)), True),  # its exit code is not known
-        ((_EXIT, End(kind=EndKind.EXITED, exit_code=1)), True),
-        ((_EXIT, End(kind=EndKind.RAISED)), True),
+        ((_EXIT, End(kind=EndKind.EXITED)), False),  # its exit code is not known
+        ((_EXIT, End(kind=EndKind.EXITED, exit_code=1)), False),
+        ((_EXIT, End(kind=EndKind.RAISED)), False),
         ((None, _EXIT), True),
     ],
 )
-def test_a_call_that_not_all_made_is_no_finding_once_all_have_ended_well(ends: tuple[End, End], found: bool) -> None:
+def test_a_rank_that_has_ended_misses_nobody(ends: tuple[End | None, End], found: bool) -> None:
     bcast = Call(operation="Bcast", communicator=_WORLD, sequence=1, root=0, site="job.py:4", left_ns=5)
     ranks = [
         RankState(rank=0, end=ends[0], positions={_WORLD: 1}, history=(bcast,)), RankState(rank=1, end=ends[1])
     ]  # fmt: skip
     snapshot = Snapshot(ranks=ranks, communicators={_WORLD: Membership(name="WORLD", ranks=(0, 1))})
     assert (find_certain(Inspection(snapshot)) is not None) is found
-    inside = replace(ranks[0], threads=(Waiting(call=bcast),))  # it has not returned
-    assert find_certain(Inspection(replace(snapshot, ranks=[inside, ranks[1]]))) is not None
 
 
 @pytest.mark.parametrize("empty", ["f8", "i4"])

@@ -83,7 +83,7 @@ def test_a_call_is_read_as_it_was_written(recorder: Recorder, world: Communicato
     number = recorder.begin_collective(world, ALLREDUCE, -1, REDUCTION_CODES["SUM"], DTYPE_CODES["f4"], 32, 8, depth=1)
     reader = read(recorder)
     (call,) = reader.history(10)
-    assert (call.operation, call.communicator, call.sequence) == ("Allreduce", "mpi-world", 1)
+    assert (call.operation, call.communicator, call.sequence) == ("Allreduce", "world.0.mpi-world", 1)
     assert (call.reduction, call.dtype, call.num_bytes, call.count) == ("SUM", "f4", 32, 8)
     file, _, line = call.site.rpartition(":")
     assert (Path.cwd() / file) == Path(__file__)  # from the folder the rank runs in
@@ -95,7 +95,7 @@ def test_a_call_is_read_as_it_was_written(recorder: Recorder, world: Communicato
     recorder.unblock(number)
     assert reader.threads() == (None,)
     assert reader.history(10)[0].left_ns >= call.entered_ns
-    assert reader.positions() == {"mpi-world": 1}
+    assert reader.positions() == {"world.0.mpi-world": 1}
 
 
 def test_a_helper_has_as_many_sites_as_it_has_callers(recorder: Recorder, world: Communicator) -> None:
@@ -151,8 +151,8 @@ def test_messages_are_counted_by_peer_and_tag(recorder: Recorder, world: Communi
         recorder.messages.count(world, SENT, 2, tag)
     recorder.messages.count(world, RECEIVED, 1, 9)
     sent, received = read(recorder).channels()
-    assert sent == {("mpi-world", 2, 1): 2, ("mpi-world", 2, 2): 1}
-    assert received == {("mpi-world", 1, 9): 1}
+    assert sent == {("world.0.mpi-world", 2, 1): 2, ("world.0.mpi-world", 2, 2): 1}
+    assert received == {("world.0.mpi-world", 1, 9): 1}
 
 
 def test_more_tags_than_there_is_room_for_are_said_to_be_lost(recorder: Recorder, world: Communicator) -> None:
@@ -212,7 +212,7 @@ def test_the_later_of_two_sees_the_earlier(tmp_path: Path, num_members: int) -> 
     assert [board.meet(*same) for board in members[:-1]] == [-1] * (num_members - 1)
     other = pack_call(ALLREDUCE, -1, 1)
     assert members[-1].meet(1, other, pack_size(13, 8)) == 0
-    assert differing_positions(tmp_path, "w.0") == [("c", 1)]
+    assert differing_positions(tmp_path, ["w.0"]) == [("w.0.c", 1)]
 
 
 def test_a_board_that_is_removed_while_boards_are_read_is_left_out(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_board_that_is_removed_while_boards_are_read_is_left_out(tmp_path: Pat
     members[0].meet(1, pack_call(BARRIER, -1, 0), pack_size(0, -1))
     members[1].meet(1, pack_call(ALLREDUCE, -1, 1), pack_size(13, 8))
     (tmp_path / "board.w.0.freed").symlink_to(tmp_path / "gone")  # listed, and then not there
-    assert differing_positions(tmp_path, "w.0") == [("c", 1)]
+    assert differing_positions(tmp_path, ["w.0"]) == [("w.0.c", 1)]
 
 
 @pytest.mark.parametrize("num_members", [2, 5])
@@ -231,7 +231,7 @@ def test_members_at_other_positions_are_not_compared(tmp_path: Path, num_members
             assert board.meet(sequence, pack_call(BARRIER, -1, 0), pack_size(0, -1)) == -1
     ahead = 199 + layout.BOARD_ROWS  # the same row as 199
     assert members[0].meet(ahead, pack_call(ALLREDUCE, -1, 1), pack_size(13, 8)) == -1
-    assert differing_positions(tmp_path, "w.0") == []
+    assert differing_positions(tmp_path, ["w.0"]) == []
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,15 @@ _USED = layout.RECORDS_AT + 64 * RECORD_BYTES  # of the records
 
 def write_rings(folder: Path, world_size: int, *, calls: int, late: int, inside: bool) -> None:
     """Write the rings of ranks that make the same calls; one comes 5 ms after the others, and to the last not."""
-    recorder = Recorder(folder, "form.0.0", rank=0, world_size=world_size)
+    recorder = Recorder(folder, "world.0.form", rank=0, world_size=world_size)
     world = recorder.communicator("mpi-world", "WORLD", range(world_size), 0)
     assert world is not None
     for _ in range(calls):
         number = recorder.begin_collective(world, BARRIER, depth=1)
         recorder.unblock(number)
     recorder.begin_collective(world, BARRIER, depth=1)
-    form = bytearray((folder / "ring.form.0.0").read_bytes())
-    (folder / "ring.form.0.0").unlink()
+    form = bytearray((folder / "ring.world.0.form").read_bytes())
+    (folder / "ring.world.0.form").unlink()
     for rank in range(world_size):
         _write_ring(folder / f"ring.world.0.{rank}", form, rank, is_late=rank == late, calls=calls, inside=inside)
 
@@ -34,7 +34,7 @@ def write_rings(folder: Path, world_size: int, *, calls: int, late: int, inside:
 def _write_ring(path: Path, form: bytearray, rank: int, *, is_late: bool, calls: int, inside: bool) -> None:
     data = bytearray(form)
     words = memoryview(data).cast("Q")
-    words[layout.RANK], words[layout.MPI_RANK] = rank, rank + 1
+    words[layout.RANK] = rank
     words[layout.PID], words[layout.START_TIME] = os.getpid(), start_time(os.getpid())
     for number in range(calls + 1):
         begin = layout.RECORDS_AT + number * RECORD_BYTES + 8

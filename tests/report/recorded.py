@@ -10,7 +10,6 @@ from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
-from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
 
 WORLD = "feedbeef0000.0"
@@ -27,7 +26,6 @@ class Job:
         ]
         self.worlds: list[Communicator] = []
         for rank, recorder in enumerate(self.recorders):
-            recorder.ring.words[layout.MPI_RANK] = rank + 1  # its number among the ranks of MPI
             world = recorder.communicator("mpi-world", "WORLD", range(num_ranks), rank)
             assert world is not None
             self.worlds.append(world)

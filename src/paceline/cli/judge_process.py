@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         notice_seconds=options.notice,
         timeout_seconds=options.timeout or None,
         on_notice=lambda notice: say(notice_as_text(notice)),
+        on_fault=lambda fault: say(f"paceline: {fault}"),
     )
     outcome = judge_ranks(options.folder, options.starter, watching)
     if outcome.finding is not None:

@@ -1,17 +1,18 @@
 """Reads the command line and hands over to the verb.
 
 Exit codes: 0 success, 2 wrong usage, 90 a finding ended the job or a check found a broken contract. Otherwise `run`
-gives the job's own code.
+gives the job's own code. It does not matter whether anybody reads what is printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from paceline import __version__
 from paceline.cli import bench_verb, check_verb, doctor_verb, lab_verb, plan_verb, report_verb, run_verb, watch_verb
+from paceline.cli.unread_output import drop_unread_output
+from paceline.cli.verb_io import say
 from paceline.errors import InputError
 
 WRONG_USAGE = 2
@@ -32,14 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if overrides is not None:  # argparse itself takes them only in front of options
         options.overrides = [*overrides, *more]
     try:
-        code: int = options.run(options)
+        with drop_unread_output():
+            code: int = options.run(options)
     except InputError as error:
-        print(f"paceline {options.verb}: {error}", file=sys.stderr)
+        say(f"paceline {options.verb}: {error}")
         return WRONG_USAGE
-    except BrokenPipeError:
-        # the reader of our output has exited, as `head` does: there is nobody to tell
-        sys.stderr.close()
-        return 0
     except KeyboardInterrupt:
         return INTERRUPTED
     return code

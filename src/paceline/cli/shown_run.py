@@ -32,7 +32,7 @@ def shown_run(command: Sequence[str], options: WatchOptions, *, live: LiveOutput
             live.note(notice)
         say(notice_as_text(notice))
 
-    options = replace(options, on_notice=show_notice)
+    options = replace(options, on_notice=show_notice, on_fault=lambda fault: say(f"paceline: {fault}"))
     if live is not None:
         options = replace(options, on_look=live.look)
     try:
@@ -68,6 +68,11 @@ def _say_result(result: RunResult) -> None:
         say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
     elif result.stopped_by is not None:
         say(f"paceline: ended by {signal_name(result.stopped_by)}")
+    elif result.launcher_signal is not None:
+        name = signal_name(result.launcher_signal)
+        say(f"paceline: the launcher was killed (by {name}) before any rank had failed; its ranks ended because of it")
+    elif result.fault is not None:
+        say(f"paceline: the job ended with code {result.exit_code}; the guard had failed, so nothing is concluded")
     elif result.exit_code and result.num_ranks:
         say(failures_as_text(result.exit_code, result.failures))
     elif result.num_ranks == 0 and not result.problems:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from paceline.cli.unread_output import drop_stream
 from paceline.errors import InputError
 
 _EXAMPLES = "examples:\n"
@@ -28,8 +29,11 @@ def add_subcommand(subcommands: Any, name: str, run: Callable[[argparse.Namespac
 
 
 def say(text: str) -> None:
-    """Write a line to standard error: standard output is the job's."""
-    print(text, file=sys.stderr, flush=True)
+    """Write a line to standard error, if it can be written: standard output is the job's."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:  # its reader has left, or its disk is full: there is nobody to tell
+        drop_stream(sys.stderr)
 
 
 def check_positive(name: str, value: float) -> float:

@@ -46,11 +46,14 @@ def _program(command: Sequence[str]) -> list[str]:
 
 
 def _carrier_of(command: Sequence[str]) -> str:
-    """See from a script what it uses: mpi4py, if it names it, otherwise torch."""
+    """See from a script what it uses: mpi4py, if it names it, otherwise torch.
+
+    A script that imports mpi4py may still leave the ranks to torch: it initialises torch and names no communicator.
+    """
     script = Path(command[0])
-    if script.suffix == ".py" and "mpi4py" in script.read_text(errors="replace"):
-        return "mpi"
-    return "torch"
+    text = script.read_text(errors="replace") if script.suffix == ".py" else ""
+    only_torch = "init_process_group" in text and "COMM_" not in text
+    return "mpi" if "mpi4py" in text and not only_torch else "torch"
 
 
 def main(arguments: Sequence[str]) -> int:

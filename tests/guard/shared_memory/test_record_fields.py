@@ -22,7 +22,7 @@ from paceline.guard.shared_memory.record_fields import (
     array_fields,
     brief,
 )
-from paceline.guard.shared_memory.ring_texts import RingTexts
+from paceline.guard.shared_memory.ring_texts import RingTexts, WorldText
 from paceline.report.evidence.ring_file import read_ring
 
 
@@ -55,7 +55,6 @@ def test_a_field_that_does_not_exist_is_refused() -> None:
 
 def test_the_judge_and_a_report_read_what_the_rank_wrote(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "world.0.0", rank=0, world_size=4)
-    recorder.ring.words[layout.MPI_RANK] = 1
     world = recorder.communicator("mpi-world", "WORLD", range(4), 0)
     assert world is not None
     receives = (3, 9, DTYPE_CODES["f4"], 16, 5)
@@ -103,10 +102,14 @@ def test_texts_are_read_line_by_line_and_a_broken_line_is_refused() -> None:
     texts = RingTexts()
     assert texts.read_line(b'{"cwd": "/job"}')
     assert texts.read_line(b'{"site": 1, "frames": [["/job/train.py", 4, "f"], ["/lib/x.py", 9, "g"]]}')
-    assert texts.read_line(b'{"comm": 0, "id": "torch-a", "name": "A", "size": 2, "ranks": [3, 1], "first": 7}')
+    assert texts.read_line(
+        b'{"comm": 0, "id": "w.0.torch-a", "world": "w.0", "name": "A", "size": 2, "ranks": [3, 1], "first": 7}'
+    )
+    assert texts.read_line(b'{"world": "w.0", "rank": 2, "size": 4}')
     assert texts.read_line(b'{"raised": {"type": "ValueError"}}')
     for broken in (b'{"site": 1', b'{"site": 1}', b'{"comm": 0, "id": "x"}', b"[1]", b"7"):
         assert not texts.read_line(broken)
     assert (texts.site(1).site, texts.site(1).callers, texts.site(8).site) == ("train.py:4", ("/lib/x.py:9",), "?:0")
-    assert texts.communicators[0].members({"torch": {3: 0, 1: 5}, "mpi": {}}) == (0, 5)
+    assert texts.communicators[0].members({"w.0": {3: 0, 1: 5}, "v.0": {3: 1}}) == (0, 5)
+    assert texts.worlds == {"w.0": WorldText(rank=2, size=4)}
     assert texts.others == [{"raised": {"type": "ValueError"}}]

@@ -21,7 +21,7 @@ from paceline.guard.shared_memory.layout import MAX_THREADS, STOPPED, THREAD_WOR
 from paceline.guard.verdict.diagnose import find_certain, find_first_failure, find_mismatch_at, find_stuck
 from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.snapshot import EndKind, Position, RankState, Snapshot
+from paceline.guard.verdict.snapshot import Position, Snapshot
 from paceline.guard.verdict.stuck_ranks import stuck_ranks
 from paceline.process.procfs import processor_seconds, starved_seconds
 
@@ -69,8 +69,6 @@ class Judge:
         """After the launcher has ended: look once more at what the ranks have left."""
         for job in self._rings.jobs():
             snapshot = job.snapshot(history=_LONG_HISTORY)
-            if not failed:
-                snapshot = _with_good_ends(snapshot)
             finding = find_certain(self._inspection(snapshot))
             if finding is None and failed:
                 finding = find_first_failure(Inspection(snapshot))
@@ -136,7 +134,7 @@ class Judge:
         if now - memory.swept_at < _SWEEP_SECONDS:
             return None
         memory.swept_at = now
-        for communicator, sequence in differing_positions(self._folder, job.name):
+        for communicator, sequence in differing_positions(self._folder, job.worlds):
             snapshot = job.snapshot(history=_LONG_HISTORY)
             finding = find_mismatch_at(self._inspection(snapshot), Position(communicator, sequence))
             if finding is not None:
@@ -223,18 +221,6 @@ class Judge:
         now = time.monotonic_ns()
         latency = (now - last) / 1e6 if last else 0.0
         return replace(finding, latency_ms=round(max(0.0, latency), 1), decided_ns=now)
-
-
-def _with_good_ends(snapshot: Snapshot) -> Snapshot:
-    """Take exit codes that nobody has told to be 0, because that of the launcher is."""
-
-    def ended_well(state: RankState | None) -> RankState | None:
-        end = state.end if state is not None else None
-        if state is None or end is None or end.kind is not EndKind.EXITED or end.exit_code is not None:
-            return state
-        return replace(state, end=replace(end, exit_code=0))
-
-    return replace(snapshot, ranks=[ended_well(state) for state in snapshot.ranks])
 
 
 def _waits(mark: tuple[int, ...]) -> bool:

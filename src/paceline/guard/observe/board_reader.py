@@ -6,6 +6,7 @@ Ranks compare on the board themselves; two that write at the very same moment ca
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,15 +19,15 @@ from paceline.guard.shared_memory.record_fields import WORD
 _SEQUENCE_SHIFT = numpy.uint64(32)
 
 
-def differing_positions(folder: Path, job: str) -> list[tuple[str, int]]:
-    """Return each communicator of a job and sequence number at which its members differ."""
+def differing_positions(folder: Path, worlds: Iterable[str]) -> list[tuple[str, int]]:
+    """Return each communicator of these worlds and sequence number at which its members differ."""
     positions = []
-    prefix = f"board.{job}."
+    prefixes = tuple(f"board.{world}." for world in worlds)
     for name in os.listdir(folder):
-        if name.startswith(prefix):
+        if name.startswith(prefixes):
             with suppress(FileNotFoundError):  # its communicator has just been freed
                 words = numpy.fromfile(folder / name, dtype=numpy.uint64)
-                positions += [(name.removeprefix(prefix), sequence) for sequence in differing_rows(words)]
+                positions += [(name.removeprefix("board."), sequence) for sequence in differing_rows(words)]
     return positions
 
 

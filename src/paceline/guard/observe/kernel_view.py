@@ -11,7 +11,7 @@ import select
 import signal
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -38,20 +38,22 @@ class ProcessHandle:
         self.pid = pid
         self.ended_ns = 0  # when we saw that it had ended; 0 while it lives
         self.status: int | None = None  # as wait gives it, once it has ended and if the kernel tells us
+        self.note_ends: Callable[[], None] | None = None  # notes all ends so far in their order, this one among them
         self._descriptor: int | None = None
         self._began = began
         try:
             self._descriptor = os.pidfd_open(pid)
         except ProcessLookupError:
-            self._note_end()
+            self.note_end(time.monotonic_ns())
         except OSError:
             pass  # no descriptor, for example because too many are open: then its start time tells it from another
         if not self.ended_ns and _began(pid) != began:
             self.close()
-            self._note_end()
+            self.note_end(time.monotonic_ns())
 
-    def _note_end(self) -> None:
-        self.ended_ns = self.ended_ns or time.monotonic_ns()
+    def note_end(self, at_ns: int) -> None:
+        """Remember when the process was first seen to have ended."""
+        self.ended_ns = self.ended_ns or at_ns
 
     @property
     def descriptor(self) -> int | None:
@@ -61,12 +63,18 @@ class ProcessHandle:
     def has_ended(self) -> bool:
         """Say whether the process has ended, and ask how."""
         if not self.ended_ns:
-            if not self._is_gone():
-                return False
-            self._note_end()
+            if self.note_ends is not None:
+                self.note_ends()
+            elif self._is_gone():
+                self.note_end(time.monotonic_ns())
+        if self.ended_ns:
+            self.ask_status()
+        return bool(self.ended_ns)
+
+    def ask_status(self) -> None:
+        """Ask how the process ended, if that is not known yet."""
         if self.status is None and self._descriptor is not None:
-            self.status = self._ask_status()
-        return True
+            self.status = self._read_status()
 
     def _is_gone(self) -> bool:
         if self._descriptor is None:
@@ -75,7 +83,7 @@ class ProcessHandle:
         ends.register(self._descriptor, select.POLLIN)
         return bool(ends.poll(0))
 
-    def _ask_status(self) -> int | None:
+    def _read_status(self) -> int | None:
         """Return the exit status: of a zombie from /proc, of one that was reaped from its descriptor if Linux can."""
         with suppress(OSError):
             stat = read_stat(self.pid)

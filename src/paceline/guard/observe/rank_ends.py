@@ -6,6 +6,7 @@ What the rank itself said comes first. What the kernel says of its process is as
 from __future__ import annotations
 
 import errno
+import re
 import signal
 from collections.abc import Mapping
 from typing import Any
@@ -21,8 +22,11 @@ from paceline.process.procfs import out_of_memory_kills
 _MAX_MESSAGE = 200  # characters of an exception's message that are shown
 # what messages of torch and MPI say when it was another rank that went away
 _BY_PEER = (
-    "closed by peer", "reset by peer", "broken pipe", "connection refused", "timed out waiting", "remote process",
+    "closed by peer", "reset by peer", "broken pipe", "connection refused", "remote process",
 )  # fmt: skip
+# what they say when their own time limit ran out: whom they waited for may be well. A wrong argument may name one, too
+_TIMED_OUT = re.compile(r"\btim(?:ed?[ -]?out|ing out)", re.IGNORECASE)
+_WRONG_ARGUMENT = ("AttributeError", "KeyError", "NameError", "TypeError", "ValueError")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, or a limit on file sizes is full
 
 
@@ -67,6 +71,7 @@ def _raised_end(reader: RingReader, exception: Mapping[str, Any], at: int) -> En
     cause = Cause.DISK_FULL if is_full else None
     if kind in ("MemoryError", "OutOfMemoryError"):
         cause = Cause.OUT_OF_MEMORY
+    timed_out = kind not in _WRONG_ARGUMENT and _TIMED_OUT.search(f"{kind} {message}") is not None
     return End(
         kind=EndKind.RAISED,
         detail=f"{kind}: {shown}" if shown else str(kind),
@@ -74,7 +79,8 @@ def _raised_end(reader: RingReader, exception: Mapping[str, Any], at: int) -> En
         cause=cause,
         at_ns=at,
         failed_call=exception.get("call"),
-        by_peer=any(text in message.lower() for text in _BY_PEER),
+        by_peer=not timed_out and any(text in message.lower() for text in _BY_PEER),
+        timed_out=timed_out,
     )
 
 

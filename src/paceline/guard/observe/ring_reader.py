@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, Family
 from paceline.guard.shared_memory.record_fields import COMMON, MESSAGE, MESSAGE_OFFSET, RECORD_BYTES, WORD, brief
-from paceline.guard.shared_memory.ring_texts import CommunicatorText, RingTexts, shown_path
+from paceline.guard.shared_memory.ring_texts import CommunicatorText, RingTexts, WorldText, shown_path
 from paceline.guard.verdict.snapshot import Call, Stop, Waiting
 
 _HEAD = struct.Struct(f"<{layout.COMMS_AT}Q")
@@ -76,6 +76,11 @@ class RingReader:
     def texts(self) -> list[dict[str, Any]]:
         """What the rank has said that is not about sites and communicators: how it ended, above all."""
         return self._texts.others
+
+    @property
+    def worlds(self) -> dict[str, WorldText]:
+        """The worlds that the process has joined, by name, in that order."""
+        return self._texts.worlds
 
     @property
     def communicators(self) -> dict[int, CommunicatorText]:

@@ -1,14 +1,20 @@
-"""The ranks of one job as the judge sees them: rings and processes put together into snapshots."""
+"""The ranks of one job as the judge sees them: rings and processes put together into snapshots.
+
+A rank may be in other worlds than those of the job only while it joins one: its calls there are left out until the next
+look, which finds it in the job that it is then in. See job_worlds.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from paceline.guard.observe.job_worlds import JobMembers
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.rank_ends import rank_end
-from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.shared_memory import layout
-from paceline.guard.verdict.snapshot import End, Membership, RankState, Snapshot
-from paceline.process.procfs import out_of_memory_kills
+from paceline.guard.verdict.snapshot import End, Membership, RankState, Snapshot, Stop
 
 _LOST_MESSAGES = layout.LOST_CHANNELS | layout.LOST_MESSAGES | layout.LOST_REQUESTS | layout.LOST_COMMUNICATORS
 
@@ -16,15 +22,10 @@ _LOST_MESSAGES = layout.LOST_CHANNELS | layout.LOST_MESSAGES | layout.LOST_REQUE
 class WatchedJob:
     """The ranks of one job."""
 
-    def __init__(self, name: str, world_size: int) -> None:
-        self.name, self.world_size = name, world_size
-        self.ranks: dict[int, WatchedRank] = {}
-        self._kills_before = out_of_memory_kills()
-
-    def add(self, rank: int, reader: RingReader) -> None:
-        """Add a rank that has been seen."""
-        process = ProcessHandle(reader.word(layout.PID), reader.word(layout.START_TIME))
-        self.ranks[rank] = WatchedRank(reader, process, self._kills_before)
+    def __init__(self, members: JobMembers, ranks: Mapping[int, WatchedRank]) -> None:
+        self.name, self.world_size, self.worlds = members.name, members.world_size, members.worlds
+        self.ranks = ranks
+        self._num_numbers = members.num_numbers
 
     def let_go_on(self, rank: int) -> None:
         """Tell a rank that stopped before a call to make it."""
@@ -78,9 +79,9 @@ class WatchedJob:
         # communicators first: a call that a rank makes meanwhile may name one that is not among them, and is then
         # left out of the judgement until the next look
         communicators = self._communicators()
-        states: list[RankState | None] = [None] * self.world_size
+        states: list[RankState | None] = [None] * self._num_numbers
         for number, rank in self.ranks.items():
-            states[number] = _rank_state(number, rank, history)
+            states[number] = self._rank_state(number, rank, history)
         new_groups = {
             int(text["group"]): tuple(text["ranks"])
             for rank in self.ranks.values()
@@ -91,39 +92,39 @@ class WatchedJob:
 
     def _communicators(self) -> dict[str, Membership]:
         """Return the communicators that ranks have told of, by identity."""
-        # number of a rank in its carrier -> its number in the job; they differ if the script uses both carriers
-        job_ranks: dict[str, dict[int, int]] = {"mpi": {}, "torch": {}}
-        for number, rank in self.ranks.items():
-            for carrier, word in (("mpi", layout.MPI_RANK), ("torch", layout.TORCH_RANK)):
-                if rank.reader.word(word):
-                    job_ranks[carrier][rank.reader.word(word) - 1] = number
         communicators: dict[str, Membership] = {}
         for rank in self.ranks.values():
             for known in rank.reader.communicators.values():
-                if known.identity not in communicators:
-                    communicators[known.identity] = Membership(name=known.name, ranks=known.members(job_ranks))
+                if known.identity not in communicators and known.world in self.worlds:
+                    communicators[known.identity] = Membership(name=known.name, ranks=known.members(self.worlds))
         return communicators
 
+    def _rank_state(self, number: int, rank: WatchedRank, history: int) -> RankState:
+        reader = rank.reader
+        reader.read_texts()
+        threads = reader.threads()  # before the messages: one that is sent now must not be missed by one who waits now
+        sent, received = reader.channels()
+        lost = reader.word(layout.LOST)
+        return RankState(
+            rank=number,
+            end=rank_end(rank),
+            threads=threads,
+            positions=reader.positions(),
+            freed=reader.freed(),
+            forgotten=reader.forgotten(),
+            sent=sent,
+            received=received,
+            posted=reader.posted() if sent or received or threads else (),
+            communicators_known=not lost & layout.LOST_COMMUNICATORS,
+            messages_known=not lost & _LOST_MESSAGES,
+            threads_known=not lost & layout.LOST_THREADS,
+            stop=self._stop(reader.stop()),
+            history=reader.history(history) if history else (),
+        )
 
-def _rank_state(number: int, rank: WatchedRank, history: int) -> RankState:
-    reader = rank.reader
-    reader.read_texts()
-    threads = reader.threads()  # before the messages: one that is sent now must not be missed by one who waits now
-    sent, received = reader.channels()
-    lost = reader.word(layout.LOST)
-    return RankState(
-        rank=number,
-        end=rank_end(rank),
-        threads=threads,
-        positions=reader.positions(),
-        freed=reader.freed(),
-        forgotten=reader.forgotten(),
-        sent=sent,
-        received=received,
-        posted=reader.posted() if sent or received or threads else (),
-        communicators_known=not lost & layout.LOST_COMMUNICATORS,
-        messages_known=not lost & _LOST_MESSAGES,
-        threads_known=not lost & layout.LOST_THREADS,
-        stop=reader.stop(),
-        history=reader.history(history) if history else (),
-    )
+    def _stop(self, stop: Stop | None) -> Stop | None:
+        """Return a stop with the rank of the job that the call does not fit, instead of its rank in its world."""
+        if stop is None:
+            return None
+        numbers = self.worlds.get(stop.call.communicator.rpartition(".")[0], {})
+        return replace(stop, peer=numbers.get(stop.peer, stop.peer))

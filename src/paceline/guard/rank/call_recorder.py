@@ -66,8 +66,10 @@ _TEXT_RESERVE = 16_384  # bytes that are kept for communicators, and then for ho
 class Recorder:
     """The shared memory of this rank, and everything that writes to it."""
 
-    def __init__(self, folder: Path, name: str, *, rank: int, world_size: int) -> None:
-        self.folder, self.name, self.rank, self.world_size = folder, name, rank, world_size
+    def __init__(self, folder: Path, name: str, *, rank: int, world_size: int, carrier: str = "mpi") -> None:
+        """Make the ring of a process that joins its first world; `name` is WORLD.RANK, `carrier` mpi or torch."""
+        self.folder, self.name = folder, name
+        self._worlds: dict[str, str] = {}  # carrier -> name of the world that was joined last
         self.ring = Ring(folder / f"ring.{name}")
         self._bytes, self._words = self.ring.bytes, self.ring.words
         self.threads, self.requests = ThreadSlots(self.ring), RequestSlots(self.ring)
@@ -75,7 +77,7 @@ class Recorder:
         self._thread_words = self.threads.slots
         self._numbers = itertools.count()
         self._site_counts = [0]  # by number of the site
-        self._calls: dict[tuple[int, ...], _KnownCall] = {}  # by place and arguments
+        self._calls: dict[tuple[int, ...], _KnownCall] = {}  # by site and arguments
         self._num_communicators = 0
         self._given_up: list[int] = []
         self._groups_told: set[int] = set()
@@ -89,7 +91,27 @@ class Recorder:
         sites = Sites(self._describe_site)
         self._site_of, self._known_sites = sites.number, sites.known
         self.ring.write_text({"cwd": os.getcwd(), "argv": sys.argv[:20], "executable": sys.executable})
+        self._tell_world(carrier, name, rank, world_size)
         words[0] = layout.MAGIC
+
+    def join_world(self, name: str, *, rank: int, world_size: int, carrier: str) -> None:
+        """Become a rank of one more world: its ring gets one more name there, WORLD.RANK.
+
+        Raises:
+            FileExistsError: Another process has this name.
+        """
+        os.link(self.folder / f"ring.{self.name}", self.folder / f"ring.{name}")
+        self._tell_world(carrier, name, rank, world_size)
+
+    def _tell_world(self, carrier: str, name: str, rank: int, world_size: int) -> None:
+        world = name.rpartition(".")[0]
+        self._worlds[carrier] = world
+        self.ring.write_text({"world": world, "rank": rank, "size": world_size})
+
+    def communicators_of(self, carrier: str) -> list[Communicator]:
+        """Return the communicators of the carrier's world that are in use."""
+        world = self._worlds.get(carrier)
+        return [known for known in self.communicators.values() if known.identity.rpartition(".")[0] == world]
 
     def _describe_site(self, number: int, frames: list[Frame], library: list[Frame]) -> None:
         self._site_counts.append(0)
@@ -99,15 +121,24 @@ class Recorder:
         self.ring.write_text(text, reserve=2 * _TEXT_RESERVE)
 
     def communicator(self, identity: str, name: str, ranks: Sequence[int], member: int) -> Communicator | None:
-        """Return the communicator of this identity, known from now on; None if there is no room for more."""
+        """Return a communicator, known from now on; None if there is no room for more.
+
+        Args:
+            identity: The same on all members, and begins with "torch" if torch carries it. The world's name is added.
+            name: As people know it.
+            ranks: The members as ranks of their world.
+            member: The number of this process among them.
+        """
+        world = self._worlds.get("torch" if identity.startswith("torch") else "mpi") or self.name.rpartition(".")[0]
+        identity = f"{world}.{identity}"
         known = self.communicators.get(identity)
         if known is not None:
             return known
         index = self._free_index()
         times = self._names[name] = self._names.get(name, 0) + 1
         name = name if times == 1 else f"{name} {times}"
-        text: dict[str, Any] = {"comm": index, "id": identity, "name": name, "size": len(ranks)}
-        if len(ranks) < self.world_size:
+        text: dict[str, Any] = {"comm": index, "id": identity, "world": world, "name": name, "size": len(ranks)}
+        if tuple(ranks) != tuple(range(len(ranks))):
             text["ranks"] = list(ranks)
         # records before this one may be of another communicator that had the number
         text["first"] = self._words[layout.NUM_RECORDS]
@@ -142,11 +173,7 @@ class Recorder:
         return index
 
     def _board_path(self, kind: str, identity: str) -> Path:
-        return self.folder / f"{kind}.{self._world_name}.{identity}"
-
-    @property
-    def _world_name(self) -> str:
-        return self.name.rpartition(".")[0]
+        return self.folder / f"{kind}.{identity}"
 
     def give_up(self, communicator: Communicator) -> None:
         """Note that this rank will not use the communicator again."""

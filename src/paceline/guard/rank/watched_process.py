@@ -30,6 +30,7 @@ class Session:
         self._lock = threading.Lock()
         self._is_child_of_rank = False
         self._answers: StackAnswers | None = None  # lets the judge ask where this rank is
+        self._num_joined: dict[str, int] = {}  # by carrier
 
     def open(self, folder: Path) -> None:
         """Say where records go. Nothing is written before the process joins a job."""
@@ -44,18 +45,20 @@ class Session:
             self.recorder = None
 
     def join(self, carrier: str, *, rank: int, world_size: int, job: str) -> Recorder | None:
-        """Become a rank of a job, or note that this rank uses another carrier too."""
+        """Become a rank of a world; None if this process cannot be watched there.
+
+        A process may be in several: mpi4py's, which has one rank where no mpiexec has started it, and torch's.
+        """
         with self._lock:
             if self.folder is None or self._is_child_of_rank:
                 return None
-            if self.recorder is None:
-                self.recorder = self._create(carrier, rank, world_size, job)
-                if self.recorder is not None:
-                    file = (self.folder / f"stack.{os.getpid()}").open("w")
-                    self._answers = StackAnswers(file, OF_JUDGE)
-            if self.recorder is not None:
-                word = layout.MPI_RANK if carrier == "mpi" else layout.TORCH_RANK
-                self.recorder.ring.words[word] = rank + 1
+            number = self._num_joined[carrier] = self._num_joined.get(carrier, 0) + 1
+            name = hashlib.blake2b(f"{carrier} {world_size} {job} {number}".encode(), digest_size=6).hexdigest()
+            if not self._enter(name, carrier, rank, world_size):
+                return None
+            if self._answers is None:
+                file = (self.folder / f"stack.{os.getpid()}").open("w")
+                self._answers = StackAnswers(file, OF_JUDGE)
             return self.recorder
 
     def answer_no_more(self) -> None:
@@ -68,23 +71,28 @@ class Session:
         if self._answers is not None:
             self._answers.give_up(number)
 
-    def _create(self, carrier: str, rank: int, world_size: int, job: str) -> Recorder | None:
+    def _enter(self, world: str, carrier: str, rank: int, world_size: int) -> bool:
+        """Take the name of a rank of this world for our ring, which is made if there is none yet."""
         assert self.folder is not None
-        world = hashlib.blake2b(f"{carrier} {world_size} {job}".encode(), digest_size=6).hexdigest()
         for generation in range(_MAX_GENERATIONS):
             name = f"{world}.{generation}.{rank}"
             try:
-                return Recorder(self.folder, name, rank=rank, world_size=world_size)
+                if self.recorder is None:
+                    self.recorder = Recorder(self.folder, name, rank=rank, world_size=world_size, carrier=carrier)
+                else:
+                    self.recorder.join_world(name, rank=rank, world_size=world_size, carrier=carrier)
             except FileExistsError:
                 # The ring is that of a script that ran before us under the same launcher: the next generation is ours.
                 # Or it is that of the rank that started us as a subprocess: then we are not a rank.
                 if _is_alive(self.folder / f"ring.{name}"):
-                    return None
+                    return False
             except OSError as error:
                 with contextlib.suppress(OSError):
                     (self.folder / f"problem.{os.getpid()}").write_text(f"rank {rank} cannot be watched: {error}")
-                return None
-        return None
+                return False
+            else:
+                return True
+        return False
 
     def world(self, carrier: str, rank: int, world_size: int) -> Communicator | None:
         """Return the communicator of all ranks."""

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from paceline.guard.judge.judge import Judge
-from paceline.guard.judge.stragglers import Stragglers
 from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
+from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import name_judge
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
 from paceline.guard.run.watch_options import WatchOptions
-from paceline.guard.run.watched_run import LOOK_SECONDS, look_once
+from paceline.guard.run.watched_run import LOOK_SECONDS
 from paceline.guard.verdict.finding import Finding
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.process.exit_codes import FINDING_CODE
@@ -44,7 +43,7 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
         finding = _watch(rings, folder, starter, options)
         if finding is None:
             return outcome
-        jobs = rings.jobs()
+        jobs = rings.known_jobs()
         end_all([], also=[process for job in jobs for process in job.processes()])
         remove_mpi_leftovers(mpi_files)
         records = keep_records(options.out, folder, jobs, finding, options.asked or _ASKED)
@@ -67,17 +66,16 @@ def _rings(folder: Path) -> Iterator[LocalRings]:
 
 
 def _watch(rings: LocalRings, folder: Path, starter: int, options: WatchOptions) -> Finding | None:
-    judge = Judge(rings, folder)
-    stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
+    judged = JudgedRun(rings, folder, options)
     alone_since = None  # since when there is neither a rank nor the process that started us
     while True:
         rings.wait(LOOK_SECONDS)
-        finding = look_once(judge, rings, stragglers, options)
+        finding = judged.look()
         if finding is not None:
             return finding
-        jobs = rings.jobs()
+        jobs = judged.jobs()
         if jobs and all(job.has_ended() for job in jobs):
-            return judge.look_back(failed=True)
+            return judged.look_back(failed=True)
         if not jobs and not Path(f"/proc/{starter}").exists():
             alone_since = alone_since or time.monotonic()
             if time.monotonic() - alone_since > _JOIN_SECONDS:

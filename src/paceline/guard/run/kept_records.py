@@ -44,7 +44,7 @@ def _copy_rings(jobs: Sequence[WatchedJob], records: Path) -> list[int]:
             if num_bytes > _MAX_BYTES - layout.RING_BYTES:
                 left_out.append(rank)
                 continue
-            num_bytes += copy_used(watched.reader.path, records / watched.reader.path.name)
+            num_bytes += copy_used(watched.reader.path, records / f"ring.{job.name}.{rank}")
     return left_out
 
 

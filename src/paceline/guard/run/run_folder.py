@@ -19,7 +19,7 @@ from paceline.process.procfs import start_time
 MEMORY = Path("/dev/shm")
 PREFIX = "paceline-run-"
 _BOOT = Path(__file__).parents[1] / "boot"
-_JUDGE, _PROBLEM = "judge", "problem.judge"
+_JUDGE = "judge"
 _STALE_SECONDS = 60  # a younger folder may be one whose judge has not written its name yet
 
 
@@ -43,15 +43,10 @@ def name_judge(folder: Path) -> None:
     (folder / _JUDGE).write_text(f"{os.getpid()} {start_time(os.getpid())}")
 
 
-def has_judge(folder: Path) -> bool:
-    """Say whether anybody still judges this run."""
-    return (folder / _JUDGE).exists()
-
-
-def stop_judging(folder: Path, reason: str) -> None:
-    """Say why nothing is judged from now on, so that no rank waits for a word from us."""
-    (folder / _PROBLEM).write_text(reason)
-    (folder / _JUDGE).unlink(missing_ok=True)
+def stop_judging(folder: Path) -> None:
+    """Let no rank wait for a word from us."""
+    with suppress(OSError):
+        (folder / _JUDGE).unlink(missing_ok=True)
 
 
 def remove_stale_folders() -> None:

@@ -63,18 +63,17 @@ class StoppingJob:
         self._stopped_at: float | None = None  # when the job was told to end
 
     def is_hopeless(self) -> bool:
-        """Say whether every living rank hangs in a call, where it sees no signal, or the time is up.
-
-        The first question is asked when the job is told to end.
-        """
-        self._stopped_at = self._stopped_at or time.monotonic()
-        if time.monotonic() - self._stopped_at > SAVE_SECONDS:
-            return True
+        """Say whether every living rank hangs in a call, where it sees no signal."""
         jobs = self._rings.jobs()
         marks = {job.name: job.marks() for job in jobs}
         if marks != self._marks or not all(_all_wait(job) for job in jobs):
             self._marks, self._still_since = marks, time.monotonic()
         return bool(jobs) and time.monotonic() - self._still_since > _HANG_SECONDS
+
+    def is_late(self) -> bool:
+        """Say whether the time is up. The first question is asked when the job is told to end."""
+        self._stopped_at = self._stopped_at or time.monotonic()
+        return time.monotonic() - self._stopped_at > SAVE_SECONDS
 
 
 def _all_wait(job: WatchedJob) -> bool:

@@ -31,6 +31,7 @@ class WatchOptions:
         timeout_seconds: End the job when a rank has waited for this time.
         variables: What is added to our environment for the command.
         on_notice: Shows who is waited for.
+        on_fault: Tells at once why nothing is judged any more, in a sentence; must not raise.
         on_look: Shows the run; called after each look at the rings, and must not raise.
     """
 
@@ -41,6 +42,7 @@ class WatchOptions:
     timeout_seconds: float | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     on_notice: Callable[[Notice], None] = _show_nothing
+    on_fault: Callable[[str], None] = _show_nothing
     on_look: Callable[[LocalRings], None] = _show_nothing
 
 

@@ -11,18 +11,18 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from paceline.errors import InputError
-from paceline.guard.judge.judge import Judge
-from paceline.guard.judge.stragglers import Stragglers
-from paceline.guard.observe.kernel_view import end_all
+from paceline.guard.observe.kernel_view import ProcessHandle, end_all
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
+from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
-from paceline.guard.run.run_folder import has_judge, remove_stale_folders, run_folder, stop_judging, watched_environment
+from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
 from paceline.guard.run.stopping_job import ForwardedSignals, StoppingJob
 from paceline.guard.run.watch_options import WatchOptions
@@ -30,8 +30,10 @@ from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
+from paceline.process.procfs import start_time
 
 LOOK_SECONDS = 0.02
+_Value = TypeVar("_Value")
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
 
 
@@ -48,6 +50,8 @@ class RunResult:
         failures: Ranks that ended badly, if there is no finding.
         lost_ranks: Ranks whose record was full, so that some of their messages are missing from it.
         stopped_by: The signal that we were sent.
+        fault: Why nothing was judged from some moment on; it was told then.
+        launcher_signal: The signal that killed the launcher before any rank had failed.
     """
 
     exit_code: int
@@ -58,6 +62,8 @@ class RunResult:
     failures: tuple[tuple[int, End], ...]
     lost_ranks: tuple[int, ...]
     stopped_by: int | None
+    fault: str | None = None
+    launcher_signal: int | None = None
 
 
 def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
@@ -71,8 +77,11 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
         process = _start(command, {**watched_environment(folder), **options.variables})
         rings = LocalRings(folder)
         try:
-            finding = _watch(process, rings, folder, options, signals)
-            jobs = rings.jobs()
+            launcher = ProcessHandle(process.pid, start_time(process.pid))
+            rings.await_end(launcher)
+            judged = JudgedRun(rings, folder, options)
+            finding = _watch(process, launcher, rings, judged, options, signals)
+            jobs = judged.jobs()
             has_exited = process.poll() is not None
             if finding is not None or signals.received is not None:
                 end_all([os.getpid()], also=[member for job in jobs for member in job.processes()])
@@ -80,86 +89,86 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
             result = RunResult(
                 exit_code=code,
                 finding=finding,
-                records=keep_records(options.out, folder, jobs, finding, asked),
+                records=None,
                 num_ranks=sum(len(job.ranks) for job in jobs),
                 problems=tuple(rings.problems()),
-                failures=_failures(jobs) if finding is None and code else (),
+                failures=(judged.unless_at_fault(lambda: _failures(jobs)) or ()) if finding is None and code else (),
                 lost_ranks=tuple(rank for job in jobs for rank in job.lost_ranks()),
                 stopped_by=signals.received,
+                launcher_signal=_launcher_signal(process, launcher, judged) if finding is None else None,
             )
-            _write_files(folder, result, options)
-            return result
+            return replace(_with_files(folder, jobs, result, options, asked), fault=judged.fault)
         finally:
             _end(process, rings)
             rings.close()
             remove_mpi_leftovers(mpi_files)
 
 
-def _write_files(folder: Path, result: RunResult, options: WatchOptions) -> None:
-    """Write the outcome for whoever watches, and the diagnosis for reports and for the user."""
-    write_outcome(folder, RunOutcome(exit_code=result.exit_code, finding=result.finding, records=result.records))
-    if result.records is not None:
-        write_diagnosis(result.records / DIAGNOSIS, result.exit_code, result.finding)
+def _with_files(
+    folder: Path, jobs: Sequence[WatchedJob], result: RunResult, options: WatchOptions, asked: Sequence[str]
+) -> RunResult:
+    """Keep the records; write the outcome for whoever watches, and the diagnosis for reports and for the user.
+
+    What cannot be written is a problem of the result, and never the end of it.
+    """
+    problems = list(result.problems)
+
+    def attempt(what: str, write: Callable[[], _Value]) -> _Value | None:
+        try:
+            return write()
+        except Exception as error:  # a full disk, or a ring that is damaged
+            problems.append(f"{what} cannot be written: {error}")
+            return None
+
+    code, finding = result.exit_code, result.finding
+    records = attempt("the records", lambda: keep_records(options.out, folder, jobs, finding, asked))
+    outcome = RunOutcome(exit_code=code, finding=finding, records=records)
+    attempt("the outcome", lambda: write_outcome(folder, outcome))
+    if records is not None:
+        attempt("the diagnosis", lambda: write_diagnosis(records / DIAGNOSIS, code, finding))
     if options.json_file is not None:
-        write_diagnosis(options.json_file, result.exit_code, result.finding)
+        json_file = options.json_file
+        attempt(str(json_file), lambda: write_diagnosis(json_file, code, finding))
+    return replace(result, records=records, problems=tuple(problems))
 
 
 def _watch(
     process: subprocess.Popen[bytes],
+    launcher: ProcessHandle,
     rings: LocalRings,
-    folder: Path,
+    judged: JudgedRun,
     options: WatchOptions,
     signals: ForwardedSignals,
 ) -> Finding | None:
     """Look until the command has exited, a finding is certain, or the job is to be ended."""
-    judge = Judge(rings, folder)
-    stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
     stopping = StoppingJob(rings)
     while process.poll() is None:
         rings.wait(LOOK_SECONDS)
         options.on_look(rings)
         if signals.received is not None:
             if signals.forward(process):
-                _show_who_waits(rings, stragglers, options)
-            if signals.is_repeated or stopping.is_hopeless():
+                judged.show_who_waits()
+            if signals.is_repeated or judged.unless_at_fault(stopping.is_hopeless) or stopping.is_late():
                 return None
-        elif has_judge(folder):
-            finding = _guarded(folder, lambda: look_once(judge, rings, stragglers, options))
+        elif not launcher.has_ended():  # otherwise ranks may be ending because of it
+            finding = judged.look()
             if finding is not None:
                 return finding
-    if signals.received is not None:
+    if signals.received is not None or _launcher_signal(process, launcher, judged) is not None:
         return None
-    return _guarded(folder, lambda: judge.look_back(failed=process.returncode != 0))
+    return judged.look_back(failed=process.returncode != 0)
 
 
-def look_once(judge: Judge, rings: LocalRings, stragglers: Stragglers, options: WatchOptions) -> Finding | None:
-    """Judge what the rings hold now, and show who is waited for; return a finding if there is one."""
-    finding = judge.look()
-    if finding is not None:
-        return finding
-    for job in rings.jobs():
-        for notice in stragglers.look(job):
-            if notice.finding is not None:
-                return notice.finding
-            options.on_notice(notice)
-    return None
-
-
-def _guarded(folder: Path, look: Callable[[], Finding | None]) -> Finding | None:
-    """Look. A fault of ours must not end somebody's job: it is reported at the end, and nothing more is judged."""
-    try:
-        return look()
-    except Exception as error:
-        stop_judging(folder, f"the guard itself failed: {type(error).__name__}: {error}")
+def _launcher_signal(process: subprocess.Popen[bytes], launcher: ProcessHandle, judged: JudgedRun) -> int | None:
+    """Return the signal that killed the launcher, if that came first: then what became of its ranks says nothing."""
+    status = process.returncode
+    if status is None or status >= 0:
         return None
-
-
-def _show_who_waits(rings: LocalRings, stragglers: Stragglers, options: WatchOptions) -> None:
-    """Somebody stops a job that seems to hang: show where its ranks are."""
-    for job in rings.jobs():
-        notice = stragglers.now(job)
-        if notice is not None:
-            options.on_notice(notice)
+    jobs = judged.jobs()
+    if any(member.pid == launcher.pid for job in jobs for member in job.processes()):
+        return None  # the command is itself a rank
+    failed = judged.unless_at_fault(lambda: _failures(jobs)) or ()
+    return None if any(end.at_ns < launcher.ended_ns for _, end in failed) else -status
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -182,7 +191,7 @@ def _not_found(name: str) -> str:
 
 def _end(process: subprocess.Popen[bytes], rings: LocalRings) -> None:
     """Leave no process behind: not the launcher, nor ranks that have outlived it, nor what they started."""
-    ranks = [member for job in rings.jobs() for member in job.processes()]
+    ranks = [member for job in rings.known_jobs() for member in job.processes()]
     if process.poll() is None or any(not member.has_ended() for member in ranks):
         end_all([os.getpid()], also=ranks)
     process.wait()

@@ -21,26 +21,28 @@ class CommunicatorText:
     """What a rank says of a communicator.
 
     Attributes:
-        identity: The same text on all members.
+        identity: The same text on all members, and on no other communicator of the run.
+        world: The name of the world that it is part of; ranks are numbered as there.
         name: As people know it: WORLD, Split 2.
         size: The number of members.
-        ranks: The members, in their order; None: all ranks of the job.
+        ranks: The members, in their order; None: they are the first ranks of the world, in order.
         first: Calls of the rank before it knew the communicator. Earlier records with its number are of another one.
     """
 
     identity: str
+    world: str
     name: str
     size: int
     ranks: tuple[int, ...] | None
     first: int
 
-    def members(self, carriers: Mapping[str, Mapping[int, int]]) -> tuple[int, ...]:
+    def members(self, worlds: Mapping[str, Mapping[int, int]]) -> tuple[int, ...]:
         """Return the members as ranks of the job.
 
         Args:
-            carriers: For each carrier, the rank of the job by the number that it has there.
+            worlds: For each world of the job, the rank of the job by the rank in that world.
         """
-        numbers = carriers["torch" if self.identity.startswith("torch") else "mpi"]
+        numbers = worlds.get(self.world, {})
         ranks = range(min(self.size, _MAX_MEMBERS)) if self.ranks is None else self.ranks
         return tuple(numbers.get(rank, rank) for rank in ranks)
 
@@ -57,11 +59,20 @@ class SiteText:
     library: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldText:
+    """What a process says of a world that it has joined: its rank there, and the number of ranks."""
+
+    rank: int
+    size: int
+
+
 @dataclass(slots=True)
 class RingTexts:
     """All that a rank has said so far."""
 
     folder: str = ""
+    worlds: dict[str, WorldText] = field(default_factory=dict)  # by name, in the order in which they were joined
     sites: dict[int, SiteText] = field(default_factory=dict)
     communicators: dict[int, CommunicatorText] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)  # identities of communicators whose number another has got
@@ -89,9 +100,12 @@ class RingTexts:
             if before is not None:
                 self.forgotten.add(before.identity)
             self.communicators[int(value["comm"])] = CommunicatorText(
-                identity=str(value["id"]), name=str(value["name"]), size=int(value["size"]),
-                ranks=None if ranks is None else tuple(int(rank) for rank in ranks), first=int(value["first"]),
+                identity=str(value["id"]), world=str(value.get("world", "")), name=str(value["name"]),
+                size=int(value["size"]), ranks=None if ranks is None else tuple(int(rank) for rank in ranks),
+                first=int(value["first"]),
             )  # fmt: skip
+        elif "world" in value:
+            self.worlds[str(value["world"])] = WorldText(rank=int(value["rank"]), size=int(value["size"]))
         elif "cwd" in value:
             self.folder = str(value["cwd"])
         else:

@@ -31,7 +31,7 @@ def find_certain(inspection: Inspection) -> Finding | None:
         or find_misfit(inspection)
         or find_mismatch(inspection)
         # a call that not all have made harmed nobody if every rank came to a good end
-        or (None if inspection.has_ended_well() else find_peer_gone(inspection))
+        or find_peer_gone(inspection)
         or find_lost_partner(inspection)
         or find_late(inspection)
     )

@@ -52,17 +52,6 @@ class Inspection:
         """Say whether the script itself has called Abort: then every rank knows, and the launcher ends the job."""
         return any(state.end is not None and state.end.kind is EndKind.ABORTED for state in self.states())
 
-    def has_ended_well(self) -> bool:
-        """Say whether every rank has ended with exit code 0, and none of them inside a call."""
-        return all(
-            state is not None
-            and state.end is not None
-            and state.end.kind is EndKind.EXITED
-            and state.end.exit_code == 0
-            and not any(state.waiting)
-            for state in self.snapshot.ranks
-        )
-
     def begun(self, rank: int, communicator: str) -> int:
         """Return how many collectives a rank has begun on a communicator; 0 if that is not known."""
         state = self.state(rank)

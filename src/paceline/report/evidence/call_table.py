@@ -184,15 +184,15 @@ class _CommunicatorNumbers:
         self.known: list[RecordedCommunicator] = []
         self._numbers: dict[str, int] = {}
         records = list(records)
-        carriers: dict[str, dict[int, int]] = {"mpi": {}, "torch": {}}
+        worlds: dict[str, dict[int, int]] = {}  # world -> rank there -> rank of the job
         for record in records:
-            for carrier, number in record.carriers.items():
-                carriers[carrier][number] = record.rank
+            for world, rank in record.worlds.items():
+                worlds.setdefault(world, {})[rank] = record.rank
         for record in records:
             for text in record.communicators.values():
                 if text.identity not in self._numbers:
                     self._numbers[text.identity] = len(self.known)
-                    self.known.append(RecordedCommunicator(name=text.name, ranks=text.members(carriers)))
+                    self.known.append(RecordedCommunicator(name=text.name, ranks=text.members(worlds)))
 
     def numbers(self, record: RankRecord) -> Ints:
         """Return the number of each call's communicator; NO_COMMUNICATOR if the record no longer has its name."""

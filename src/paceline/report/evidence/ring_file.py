@@ -40,7 +40,7 @@ class RankRecord:
         open_calls: Numbers of the calls that it was inside at the end.
         sites: Call sites by their number, as file:line.
         communicators: What it has said of them, by number.
-        carriers: Its number among the ranks of each carrier.
+        worlds: Its rank in each of its worlds, by their names.
         problems: What could not be read.
     """
 
@@ -53,7 +53,7 @@ class RankRecord:
     open_calls: frozenset[int]
     sites: dict[int, str] = field(default_factory=dict)
     communicators: dict[int, CommunicatorText] = field(default_factory=dict)
-    carriers: dict[str, int] = field(default_factory=dict)
+    worlds: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -93,11 +93,9 @@ def _with_calls(raw: bytes, words: NDArray[np.uint64], rank: int) -> RankRecord:
         calls[name][is_collective] = nothing
     threads = words[layout.THREADS_AT : layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS]
     inside = threads[:: layout.THREAD_WORDS].tolist()
-    carriers = {"mpi": int(words[layout.MPI_RANK]) - 1, "torch": int(words[layout.TORCH_RANK]) - 1}
     record = RankRecord(
         rank=rank, world_size=int(words[layout.WORLD_SIZE]), pid=int(words[layout.PID]), joined_ns=joined,
         num_calls=num_calls, calls=calls, open_calls=frozenset(number - 1 for number in inside if number),
-        carriers={carrier: number for carrier, number in carriers.items() if number >= 0},
     )  # fmt: skip
     missing = min(num_calls, layout.NUM_SLOTS) - len(calls)
     broken = int(used.sum() - good.sum())
@@ -119,5 +117,6 @@ def _read_texts(record: RankRecord, raw: bytes, num_bytes: int) -> None:
             num_broken += bool(line)
     record.sites.update({number: text.site for number, text in texts.sites.items()})
     record.communicators.update(texts.communicators)
+    record.worlds.update({name: world.rank for name, world in texts.worlds.items()})
     if num_broken:
         record.problems.append("names of its call sites and communicators are not all readable")

@@ -58,7 +58,7 @@ def _freeing_finalize(function: Any) -> Any:
 
     def finalize() -> Any:
         if SESSION.recorder is not None:
-            for communicator in list(SESSION.recorder.communicators.values()):
+            for communicator in SESSION.recorder.communicators_of("mpi"):  # those of torch stay in use
                 SESSION.recorder.give_up(communicator)
         return function()
 
