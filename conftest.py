@@ -22,7 +22,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 # importing these for doctests would initialise MPI in this process, or put the guard's hooks into it
 collect_ignore = [
     "src/paceline/comm/mpi_comm.py",
-    "src/paceline/guard/boot/sitecustomize.py",
+    "src/paceline/guard/boot",
     "src/paceline/lab/cases",
     "tests/guard/programs",
 ]

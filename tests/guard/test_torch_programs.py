@@ -101,6 +101,7 @@ BROKEN_CASES = (
     case("irecv_without_send", 2, "deadlock", None, (0,), (0, 1)),
     # ranks that end
     case("exception_before_all_reduce", 2, "peer-gone", None, (1,), cause="exception", launcher="module"),
+    case("exception_under_a_hook", 2, "peer-gone", None, (1,), cause="exception", launcher="torchrun"),
     case("sys_exit_before_all_reduce", 2, "peer-gone", None, (1,), cause="early-exit"),
     case("os_exit_before_all_reduce", 2, "peer-gone", None, (1,), cause="early-exit", launcher="own"),
     case("os_exit_before_send", 2, "peer-gone", None, (1,), cause="early-exit"),

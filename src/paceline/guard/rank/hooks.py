@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from paceline.guard.rank.process_end import watch_process
-from paceline.guard.rank.thread_watch import watch_threads
+from paceline.guard.rank.thread_watch import watch_pool, watch_threads
 from paceline.guard.rank.watched_process import SESSION
 
 
@@ -52,6 +51,7 @@ def _skip_own_files(module: ModuleType) -> None:
 
 
 _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
+    "concurrent.futures.thread": watch_pool,
     "mpi4py.MPI": _watch_mpi,
     "torch.distributed.distributed_c10d": _watch_torch,
     "torch.nn.parallel.distributed": _watch_ddp,
@@ -74,7 +74,7 @@ def arrive(folder: Path) -> None:
             watch(sys.modules[name])
 
 
-class _WatchingFinder(MetaPathFinder):
+class _WatchingFinder:
     """Finds the watched modules where they would be found anyway, and has them watched when they are loaded."""
 
     def find_spec(
@@ -88,12 +88,13 @@ class _WatchingFinder(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _WatchingLoader(spec.loader, _WATCHERS[fullname])
+                    loader: Any = _WatchingLoader(spec.loader, _WATCHERS[fullname])
+                    spec.loader = loader
                 return spec
         return None
 
 
-class _WatchingLoader(Loader):
+class _WatchingLoader:
     """Loads as before, then calls the watcher."""
 
     def __init__(self, inner: Any, watch: Callable[[ModuleType], None]) -> None:

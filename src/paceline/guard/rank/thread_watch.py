@@ -7,9 +7,9 @@ communicated; a worker of a pool of concurrent.futures counts while it works.
 from __future__ import annotations
 
 import _thread
-import concurrent.futures.thread as pool
 import functools
 import threading
+from types import ModuleType
 from typing import Any
 
 from paceline.guard.rank.call_sites import is_library, library_folders
@@ -24,7 +24,7 @@ _ONLY_MOVE_DATA = (
 def watch_threads() -> None:
     """Watch threads begin, so that each is counted before it runs."""
     folders = library_folders()
-    start, work_item = threading.Thread.start, getattr(pool, "_WorkItem", None)  # a private class: it may go
+    start = threading.Thread.start
 
     @functools.wraps(start)
     def watched_start(self: threading.Thread) -> None:
@@ -34,18 +34,24 @@ def watch_threads() -> None:
 
     threading.Thread.start = watched_start  # type: ignore[method-assign]
     _watch_bare_threads()
-    if work_item is not None:
-        run = work_item.run
 
-        @functools.wraps(run)
-        def watched_run(self: Any) -> Any:
-            recorder = SESSION.recorder
-            if recorder is None:
-                return run(self)
-            with recorder.threads.running():
-                return run(self)
 
-        work_item.run = watched_run
+def watch_pool(module: ModuleType) -> None:
+    """See workers of a pool of concurrent.futures at work."""
+    work_item: Any = getattr(module, "_WorkItem", None)
+    if work_item is None:
+        return
+    run = work_item.run
+
+    @functools.wraps(run)
+    def watched_run(self: Any) -> Any:
+        recorder = SESSION.recorder
+        if recorder is None:
+            return run(self)
+        with recorder.threads.running():
+            return run(self)
+
+    work_item.run = watched_run
 
 
 def _watch_bare_threads() -> None:

@@ -1,7 +1,8 @@
-"""The script ends the job itself."""
+"""The script ends the job itself, with a code that it has computed."""
 
 import sys
 
+import numpy as np
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
@@ -9,5 +10,5 @@ print("rank", comm.rank, "begins", flush=True)
 comm.Barrier()
 if comm.rank == 1:
     sys.stdout.flush()
-    comm.Abort(7)
+    comm.Abort(np.int32(7))
 comm.Barrier()
