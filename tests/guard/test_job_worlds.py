@@ -86,8 +86,8 @@ def test_every_number_is_one_of_the_job_and_of_one_process(joins: list[tuple[int
             taken["process", (process, which)] = taken["rank", (which, rank % size)] = member
     members = list(dict.fromkeys(taken.values()))
     jobs = group_into_jobs(members)
-    assert sorted(process for job in jobs for process in job.processes.values()) == sorted(
-        {member.process for member in members}
+    assert sorted(str(process) for job in jobs for process in job.processes.values()) == sorted(
+        {str(member.process) for member in members}
     )
     for job in jobs:
         assert all(0 <= number < job.num_numbers for number in job.processes)
