@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.launch.ports import free_port
 
 pytest.importorskip("torch")
 pytest.importorskip("mpi4py")
@@ -75,12 +76,6 @@ def run(folder: Path, program: str, *command: str, **values: Any) -> tuple[subpr
         check=False,
     )  # fmt: skip
     return done, json.loads((folder / "outcome.json").read_text())["finding"]
-
-
-def free_port() -> int:
-    from paceline.launch.ports import free_port
-
-    return free_port()
 
 
 def launched(launcher: str, num_ranks: int) -> list[str]:

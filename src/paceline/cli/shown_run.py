@@ -61,6 +61,8 @@ def _say_result(result: RunResult) -> None:
     """Say on the terminal how the job ended."""
     for problem in result.problems:
         say(f"paceline: not everything was watched: {problem}")
+    for problem in result.unwritten:
+        say(f"paceline: {problem}")
     if result.finding is not None:
         if result.lost_ranks:
             ranks = name_ranks(result.lost_ranks)

@@ -146,6 +146,8 @@ class LocalRings:
 
     def close(self) -> None:
         """Let go of everything."""
+        for process in self._awaited.values():
+            process.note_ends = None
         self._ends.close()
         for held in self._rings.values():
             held.reader.close()

@@ -40,9 +40,11 @@ class JudgedRun:
     def look(self) -> Finding | None:
         """Judge what the rings hold now, and show who is waited for; return a finding if there is one."""
         finding = self.unless_at_fault(self._look)
+        if finding is not None:
+            return finding
         jobs = self.jobs()
         self._limit.note(jobs)
-        return self._limit.passed(jobs) if self.fault is not None else finding
+        return self._limit.passed(jobs) if self.fault is not None else None
 
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""

@@ -47,6 +47,7 @@ class RunResult:
         records: Where the records were kept.
         num_ranks: How many ranks were seen.
         problems: Why some ranks could not be watched.
+        unwritten: What could not be written, and why.
         failures: Ranks that ended badly, if there is no finding.
         lost_ranks: Ranks whose record was full, so that some of their messages are missing from it.
         stopped_by: The signal that we were sent.
@@ -62,6 +63,7 @@ class RunResult:
     failures: tuple[tuple[int, End], ...]
     lost_ranks: tuple[int, ...]
     stopped_by: int | None
+    unwritten: tuple[str, ...] = ()
     fault: str | None = None
     launcher_signal: int | None = None
 
@@ -75,10 +77,9 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
         announce_run(folder, asked, options.out)
         _prctl(_PR_SET_CHILD_SUBREAPER)
         process = _start(command, {**watched_environment(folder), **options.variables})
-        rings = LocalRings(folder)
+        rings, launcher = LocalRings(folder), ProcessHandle(process.pid, start_time(process.pid))
+        rings.await_end(launcher)
         try:
-            launcher = ProcessHandle(process.pid, start_time(process.pid))
-            rings.await_end(launcher)
             judged = JudgedRun(rings, folder, options)
             finding = _watch(process, launcher, rings, judged, options, signals)
             jobs = judged.jobs()
@@ -101,6 +102,7 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
         finally:
             _end(process, rings)
             rings.close()
+            launcher.close()
             remove_mpi_leftovers(mpi_files)
 
 
@@ -109,15 +111,15 @@ def _with_files(
 ) -> RunResult:
     """Keep the records; write the outcome for whoever watches, and the diagnosis for reports and for the user.
 
-    What cannot be written is a problem of the result, and never the end of it.
+    What cannot be written is told, and never the end of the run.
     """
-    problems = list(result.problems)
+    unwritten = []
 
     def attempt(what: str, write: Callable[[], _Value]) -> _Value | None:
         try:
             return write()
         except Exception as error:  # a full disk, or a ring that is damaged
-            problems.append(f"{what} cannot be written: {error}")
+            unwritten.append(f"{what} cannot be written: {error}")
             return None
 
     code, finding = result.exit_code, result.finding
@@ -129,7 +131,7 @@ def _with_files(
     if options.json_file is not None:
         json_file = options.json_file
         attempt(str(json_file), lambda: write_diagnosis(json_file, code, finding))
-    return replace(result, records=records, problems=tuple(problems))
+    return replace(result, records=records, unwritten=tuple(unwritten))
 
 
 def _watch(
