@@ -336,21 +336,27 @@ def test_what_to_install_is_said_where_py_spy_is_missing(tmp_path: Path, monkeyp
 
 def test_wrong_usage_is_said_in_one_line(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as sleeper:
-        cases = {
-            (): "give process ids",
-            ("train.py",): "'train.py' is not a process id",
-            ("0",): "'0' is not a process id",
-            ("99999999",): "there is no process 99999999",
-            (str(sleeper.pid),): f"process {sleeper.pid} ('sleep') is not a Python process and has not started one",
-            ("1", "--seconds", "0"): "--seconds must be more than 0",
-            ("--flight-recorder", "nowhere"): "there is no folder nowhere",
-            ("1", "--json", "no/such/file"): "no/such/file cannot be written",
-        }
-        for arguments, said in cases.items():
-            done = subprocess.run(
-                [sys.executable, "-m", "paceline", "doctor", *arguments], cwd=tmp_path, capture_output=True, text=True,
-                timeout=_DEADLINE, check=False,
-            )  # fmt: skip
-            assert (done.returncode, said in done.stderr) == (2, True), done.stderr
-            assert "Traceback" not in done.stderr
-        sleeper.kill()
+        try:
+            check_usage(tmp_path, sleeper.pid)
+        finally:
+            sleeper.kill()
+
+
+def check_usage(cwd: Path, no_python: int) -> None:
+    cases = {
+        (): "give process ids",
+        ("train.py",): "'train.py' is not a process id",
+        ("0",): "'0' is not a process id",
+        ("99999999",): "there is no process 99999999",
+        (str(no_python),): f"process {no_python} ('sleep') is not a Python process and has not started one",
+        ("1", "--seconds", "0"): "--seconds must be more than 0",
+        ("--flight-recorder", "nowhere"): "there is no folder nowhere",
+        ("1", "--json", "no/such/file"): "no/such/file cannot be written",
+    }
+    for arguments, said in cases.items():
+        done = subprocess.run(
+            [sys.executable, "-m", "paceline", "doctor", *arguments], cwd=cwd, capture_output=True, text=True,
+            timeout=_DEADLINE, check=False,
+        )  # fmt: skip
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert "Traceback" not in done.stderr
