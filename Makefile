@@ -26,6 +26,7 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.report.lint_scripts
 	$(BIN)/vulture
+	$(BIN)/pytest --quiet tests/test_names.py
 
 types: $(INSTALLED)
 	$(BIN)/mypy
