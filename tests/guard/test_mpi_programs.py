@@ -54,6 +54,7 @@ _BROKEN = [
     # the same position of a communicator called differently
     Broken("barrier_against_reduce", 2, "mismatch", "operation", _TIE, "rank-conditional-call"),
     Broken("barrier_against_reduce", 4, "mismatch", "operation", ((1,),), "rank-conditional-call"),
+    Broken("barrier_through_another_object", 3, "mismatch", "operation", ((1,),), "rank-conditional-call"),
     Broken("bcast_against_reduce", 3, "mismatch", "operation", ((0,),)),
     Broken("pickled_bcast_against_gather", 3, "mismatch", "operation", ((0,),)),
     Broken("ibarrier_against_iallreduce", 2, "mismatch", "operation", _TIE),
@@ -140,6 +141,8 @@ _CORRECT = {
     "persistent_requests": 3,
     "communicators": 4,
     "many_communicators": 3,
+    "one_communicator_by_several_objects": 3,
+    "classes_stay_what_they_are": 2,
     "halo_exchange": 4,
     "numbers_and_names": 3,
     "counts_per_block": 3,
