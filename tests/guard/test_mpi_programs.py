@@ -149,6 +149,7 @@ _CORRECT = {
     "threads_of_every_kind": 2,
     "sendrecv_ring": 4,
     "matched_probe": 3,
+    "probe_of_message": 2,
     "small_send_before_receive": 2,
     "large_messages": 3,
     "derived_datatypes": 3,

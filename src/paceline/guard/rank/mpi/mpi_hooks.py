@@ -13,7 +13,7 @@ from typing import Any
 
 from paceline.guard.rank.call_sites import current_frames
 from paceline.guard.rank.mpi.mpi_collectives import watched_collectives
-from paceline.guard.rank.mpi.mpi_messages import watched_messages
+from paceline.guard.rank.mpi.mpi_messages import watched_messages, watched_probes_of_message
 from paceline.guard.rank.mpi.mpi_module import MpiWatch
 from paceline.guard.rank.mpi.mpi_requests import watched_requests
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method, replace_methods
@@ -37,6 +37,7 @@ def watch_mpi(mpi: Any) -> None:
         replace_methods(kind, _watched_communicator(kind, watch))
     for kind in (mpi.Request, mpi.Prequest):
         replace_methods(kind, watched_requests(kind, watch.requests, mpi))
+    replace_methods(mpi.Message, watched_probes_of_message(watch))
     for name in ("Init", "Init_thread"):
         setattr(mpi, name, _joining_init(getattr(mpi, name), watch))
     mpi.Finalize = _freeing_finalize(mpi.Finalize)

@@ -66,12 +66,16 @@ def watched_methods(
     for names, kind in kinds:
         for name in names:
             if (function := own_method(base, name)) is not None:
-                code = BY_NAME[name].code if name in BY_NAME else 0  # what does not wait has none
-                members[name] = _watched_method(function, reads[name], kind(function, code, watch), watch)
+                members[name] = watched_method(function, reads[name], kind(function, code_of(name), watch), watch)
     return members
 
 
-def _watched_method(function: Any, read: Callable[..., Any], follow: Callable[..., Any], watch: MpiWatch) -> Any:
+def code_of(name: str) -> int:
+    """Return the code of an operation; 0 for one that does not wait, and so is not recorded."""
+    return BY_NAME[name].code if name in BY_NAME else 0
+
+
+def watched_method(function: Any, read: Callable[..., Any], follow: Callable[..., Any], watch: MpiWatch) -> Any:
     """Return a method that reads its arguments and then records and makes the call: `follow` does both.
 
     It calls `follow(recorder, communicator, what_was_read, args, named)`. A communicator that is not followed, and
