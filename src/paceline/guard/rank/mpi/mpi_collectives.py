@@ -43,10 +43,10 @@ def _watched_blocking(function: Any, operation: Operation, read: _Read, watch: M
     if operation.name in ("Barrier", "barrier"):
         return _watched_barrier(function, operation, watch)
     code, rooted = operation.code, operation.rooted
-    followed, handle_of = watch.communicators, watch.handle_of
+    followed, handle_of = watch.communicators.get, watch.handle_of
 
     def call(*args: Any, **named: Any) -> Any:
-        communicator, recorder = followed[handle_of(args[0])], SESSION.recorder
+        communicator, recorder = followed(handle_of(args[0])), SESSION.recorder
         if communicator is None or recorder is None:
             return function(*args, **named)
         try:
@@ -67,10 +67,10 @@ def _watched_barrier(function: Any, operation: Operation, watch: MpiWatch) -> An
     So make_blocked_call is written out here, which saves 6 per cent of what the guard adds to the call.
     """
     code = operation.code
-    followed, handle_of = watch.communicators, watch.handle_of
+    followed, handle_of = watch.communicators.get, watch.handle_of
 
     def call(self: Any) -> Any:
-        communicator, recorder = followed[handle_of(self)], SESSION.recorder
+        communicator, recorder = followed(handle_of(self)), SESSION.recorder
         if communicator is None or recorder is None:
             return function(self)
         number = recorder.begin_collective(communicator, code)
@@ -88,10 +88,10 @@ def _watched_barrier(function: Any, operation: Operation, watch: MpiWatch) -> An
 def _watched_posting(function: Any, operation: Operation, read: _Read, watch: MpiWatch, *, active: bool) -> Any:
     """Return a collective that is only started, or with `active` off one that is prepared for many starts."""
     code, rooted = operation.code, operation.rooted
-    followed, handle_of, follow_request = watch.communicators, watch.handle_of, watch.requests.follow
+    followed, handle_of, follow_request = watch.communicators.get, watch.handle_of, watch.requests.follow
 
     def call(*args: Any, **named: Any) -> Any:
-        communicator, recorder = followed[handle_of(args[0])], SESSION.recorder
+        communicator, recorder = followed(handle_of(args[0])), SESSION.recorder
         if communicator is None or recorder is None:
             return function(*args, **named)
         try:

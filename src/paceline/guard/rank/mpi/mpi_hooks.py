@@ -13,7 +13,7 @@ from typing import Any
 
 from paceline.guard.rank.call_sites import current_frames
 from paceline.guard.rank.mpi.mpi_collectives import watched_collectives
-from paceline.guard.rank.mpi.mpi_messages import watched_messages
+from paceline.guard.rank.mpi.mpi_messages import watched_messages, watched_probes_of_message
 from paceline.guard.rank.mpi.mpi_module import MpiWatch
 from paceline.guard.rank.mpi.mpi_requests import watched_requests
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method, replace_methods
@@ -37,6 +37,7 @@ def watch_mpi(mpi: Any) -> None:
         replace_methods(kind, _watched_communicator(kind, watch))
     for kind in (mpi.Request, mpi.Prequest):
         replace_methods(kind, watched_requests(kind, watch.requests, mpi))
+    replace_methods(mpi.Message, watched_probes_of_message(watch))
     for name in ("Init", "Init_thread"):
         setattr(mpi, name, _joining_init(getattr(mpi, name), watch))
     mpi.Finalize = _freeing_finalize(mpi.Finalize)
@@ -73,7 +74,9 @@ def _join(watch: MpiWatch) -> None:
     if mpi.Comm.Get_parent() != mpi.COMM_NULL:
         return  # spawned by another job: it has a world of its own, and we cannot see the other one
     if SESSION.join("mpi", rank=rank, world_size=size, job=launcher_name(os.environ)) is not None:
-        watch.communicators[watch.handle_of(world)] = SESSION.world("mpi", rank, size)
+        communicator = SESSION.world("mpi", rank, size)
+        if communicator is not None:
+            watch.communicators[watch.handle_of(world)] = communicator
         count_running_threads()
 
 
@@ -90,10 +93,10 @@ def _watched_communicator(kind: Any, watch: MpiWatch) -> dict[str, Any]:
 def _watched_creation(function: Any, watch: MpiWatch) -> Any:
     name = function.__name__
     code = BY_NAME[name].code
-    followed, handle_of = watch.communicators, watch.handle_of
+    followed, handle_of = watch.communicators.get, watch.handle_of
 
     def call(*args: Any, **named: Any) -> Any:
-        communicator, recorder = followed[handle_of(args[0])], SESSION.recorder
+        communicator, recorder = followed(handle_of(args[0])), SESSION.recorder
         if communicator is None or recorder is None:
             return function(*args, **named)
         number = recorder.begin_collective(communicator, code, depth=CALLED_BY_WRAPPER)
@@ -108,11 +111,11 @@ def _watched_creation(function: Any, watch: MpiWatch) -> Any:
 
 def _watched_create_group(function: Any, watch: MpiWatch) -> Any:
     code = BY_NAME["Create_group"].code
-    followed, handle_of = watch.communicators, watch.handle_of
+    followed, handle_of = watch.communicators.get, watch.handle_of
     counts: dict[tuple[Any, ...], int] = {}  # (communicator, ranks, tag) -> how often it was called so
 
     def call(self: Any, group: Any, tag: int = 0) -> Any:
-        communicator, recorder = followed[handle_of(self)], SESSION.recorder
+        communicator, recorder = followed(handle_of(self)), SESSION.recorder
         if communicator is None or recorder is None or group.Get_rank() < 0:
             return function(self, group, tag)
         # Only the members of the group take part: they meet on a communicator that exists for this call alone.

@@ -5,12 +5,14 @@ What is read of the arguments is in mpi_message_arguments.py.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.mpi.mpi_message_arguments import READERS, MessageReader
-from paceline.guard.rank.mpi.mpi_module import MessageKinds, MpiWatch, watched_methods
+from paceline.guard.rank.mpi.mpi_module import MessageKinds, MpiWatch, code_of, watched_method, watched_methods
 from paceline.guard.rank.mpi.mpi_posted_messages import watched_posted_messages
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_call
@@ -24,23 +26,43 @@ _RECEIVES = ("Recv", "recv")
 _PROBES = ("Probe", "probe")  # they leave the message where it is
 _MATCHED_PROBES = ("Mprobe", "mprobe")  # they take the message; it is received later, through what they return
 _POLLING_PROBES = ("Improbe", "improbe")  # the same without waiting
+_PROBES_OF_MESSAGE = {"Probe": "Mprobe", "probe": "mprobe", "Iprobe": "Improbe", "iprobe": "improbe"}  # of its class
 _EXCHANGES = ("Sendrecv", "Sendrecv_replace", "sendrecv")
 _NOT_FOLLOWED = ("Isendrecv", "Isendrecv_replace", "Psend_init", "Precv_init")
 
 
 def watched_messages(base: Any, watch: MpiWatch) -> dict[str, Any]:
     """Return the watched forms of the messages that a class defines."""
-    reader = MessageReader(watch.mpi, watch.buffers, watch.constants)
-    reads = {name: getattr(reader, method.__name__) for name, method in READERS.items()}
-    kinds: MessageKinds = [
-        (_SENDS, _send), (_RECEIVES, _receive), (_PROBES, _probe), (_MATCHED_PROBES, _matched_probe),
-        (_POLLING_PROBES, _polling_probe), (_EXCHANGES, _exchange),
-    ]  # fmt: skip
-    members = watched_methods(base, reads, kinds, watch) | watched_posted_messages(base, reads, watch)
+    reads = _reads(watch)
+    members = watched_methods(base, reads, _KINDS, watch) | watched_posted_messages(base, reads, watch)
     for name in _NOT_FOLLOWED:
         if (function := own_method(base, name)) is not None:
             members[name] = _not_followed(function)
     return members
+
+
+def watched_probes_of_message(watch: MpiWatch) -> dict[str, Any]:
+    """Return the watched forms of `Message.Probe` and its kin: a communicator's matched probes by another name."""
+    read = _reads(watch)["Mprobe"]
+    members: dict[str, Any] = {}
+    for name, operation in _PROBES_OF_MESSAGE.items():
+        kind = _matched_probe if operation in _MATCHED_PROBES else _polling_probe
+        function = own_method(watch.mpi.Message, name)
+        members[name] = classmethod(_watched_probe_of_message(function, code_of(operation), read, kind, watch))
+    return members
+
+
+def _watched_probe_of_message(function: Any, code: int, read: Any, kind: Any, watch: MpiWatch) -> Any:
+    def call(cls: Any, *args: Any, **named: Any) -> Any:
+        bound = functools.partial(function, cls)  # the class of what it returns
+        return watched_method(bound, read, kind(bound, code, watch), watch)(*args, **named)
+
+    return named_like(call, function)
+
+
+def _reads(watch: MpiWatch) -> dict[str, Callable[..., Any]]:
+    reader = MessageReader(watch.mpi, watch.buffers, watch.constants)
+    return {name: getattr(reader, method.__name__) for name, method in READERS.items()}
 
 
 def _send(function: Any, code: int, watch: MpiWatch) -> Any:
@@ -166,6 +188,12 @@ def _exchange(function: Any, code: int, watch: MpiWatch) -> Any:
         return value
 
     return follow
+
+
+_KINDS: MessageKinds = [
+    (_SENDS, _send), (_RECEIVES, _receive), (_PROBES, _probe), (_MATCHED_PROBES, _matched_probe),
+    (_POLLING_PROBES, _polling_probe), (_EXCHANGES, _exchange),
+]  # fmt: skip
 
 
 def _not_followed(function: Any) -> Any:

@@ -14,18 +14,6 @@ from paceline.guard.rank.watched_process import SESSION, identity_of
 from paceline.guard.shared_memory.operations import BY_NAME
 
 
-class FollowedCommunicators(dict[int, "Communicator | None"]):
-    """The communicators that are followed, by MPI's handle: one that is reached by several objects is one.
-
-    It keeps no object of mpi4py. A handle is taken out when it is freed, since MPI then gives it to another.
-    """
-
-    __slots__ = ()
-
-    def __missing__(self, handle: int) -> None:
-        return None
-
-
 class MpiWatch:
     """What is known of one mpi4py module."""
 
@@ -34,7 +22,9 @@ class MpiWatch:
         self.buffers = Buffers(mpi)
         self.constants = MpiConstants(mpi)
         self.requests = FollowedRequests()
-        self.communicators = FollowedCommunicators()
+        # Those that are followed, by MPI's handle: one that is reached by several objects is one. No object of mpi4py
+        # is kept. A handle that is freed is taken out, since MPI gives it to another communicator afterwards.
+        self.communicators: dict[int, Communicator] = {}
         # not `comm.handle`: a class of the user's may have another attribute of this name
         self.handle_of: Callable[[Any], int] = vars(mpi.Comm)["handle"].__get__
 
@@ -56,11 +46,12 @@ class MpiWatch:
         group = kind.Get_group(new)
         ranks = self.job_ranks(group)
         group.Free()
-        communicator = None
-        if all(rank >= 0 for rank in ranks):  # otherwise it has members of another job, which we cannot see
-            identity = identity_of(parent.identity, sequence, ranks)
-            communicator = recorder.communicator(identity, label, ranks, kind.Get_rank(new))
-        self.communicators[self.handle_of(new)] = communicator
+        if any(rank < 0 for rank in ranks):
+            return  # it has members of another job, which we cannot see
+        identity = identity_of(parent.identity, sequence, ranks)
+        communicator = recorder.communicator(identity, label, ranks, kind.Get_rank(new))
+        if communicator is not None:
+            self.communicators[self.handle_of(new)] = communicator
 
 
 # names of operations, and what makes `follow` for one of them from mpi4py's function and the operation's code
@@ -75,21 +66,25 @@ def watched_methods(
     for names, kind in kinds:
         for name in names:
             if (function := own_method(base, name)) is not None:
-                code = BY_NAME[name].code if name in BY_NAME else 0  # what does not wait has none
-                members[name] = _watched_method(function, reads[name], kind(function, code, watch), watch)
+                members[name] = watched_method(function, reads[name], kind(function, code_of(name), watch), watch)
     return members
 
 
-def _watched_method(function: Any, read: Callable[..., Any], follow: Callable[..., Any], watch: MpiWatch) -> Any:
+def code_of(name: str) -> int:
+    """Return the code of an operation; 0 for one that does not wait, and so is not recorded."""
+    return BY_NAME[name].code if name in BY_NAME else 0
+
+
+def watched_method(function: Any, read: Callable[..., Any], follow: Callable[..., Any], watch: MpiWatch) -> Any:
     """Return a method that reads its arguments and then records and makes the call: `follow` does both.
 
     It calls `follow(recorder, communicator, what_was_read, args, named)`. A communicator that is not followed, and
     arguments that cannot be read, go straight to mpi4py, which says better what is wrong with them.
     """
-    followed, handle_of = watch.communicators, watch.handle_of
+    followed, handle_of = watch.communicators.get, watch.handle_of
 
     def call(*args: Any, **named: Any) -> Any:
-        communicator, recorder = followed[handle_of(args[0])], SESSION.recorder
+        communicator, recorder = followed(handle_of(args[0])), SESSION.recorder
         if communicator is None or recorder is None:
             return function(*args, **named)
         try:

@@ -1,0 +1,11 @@
+"""Rank 1 makes another call than the others, on a communicator that each rank reaches by an object of its own."""
+
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+half = world.Dup()
+comm = MPI.Comm.fromhandle(half.handle) if world.rank else MPI.Comm.f2py(half.py2f())
+if world.rank == 1:
+    comm.allreduce(1)  # <- here
+else:
+    comm.Barrier()  # <- here

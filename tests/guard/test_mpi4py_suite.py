@@ -1,0 +1,78 @@
+"""mpi4py's own test suite ends under `paceline run` as it ends without: every test on every rank.
+
+`make test-mpi4py` gets the suite from the package index, in the version that is installed here.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from paceline.launch.mpiexec import find_mpiexec
+
+pytestmark = [pytest.mark.mpi4py, pytest.mark.timeout(1500)]
+
+_ROOT = Path(__file__).parent.parent.parent
+_RUNNER = _ROOT / "tests" / "helpers" / "mpi4py_suite_runner.py"
+_EXCLUDED = ("spawn", "dynproc", "mpiabi")  # they start processes of their own, or need another build of mpi4py
+_FEWEST_PASSED = 1500  # by far fewer than there are: a suite that was not found must not pass
+_DEADLINE_SECONDS = 700.0
+
+Ends = dict[str, list[str]]  # name of a test -> how it ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRun:
+    """How the suite ended on all ranks."""
+
+    exit_code: int
+    ends: dict[str, Ends]  # by rank
+    err: str
+
+
+def _suite() -> Path:
+    version = importlib.metadata.version("mpi4py")
+    suite = _ROOT / ".mpi4py-tests" / f"mpi4py-{version}" / "test"
+    assert suite.is_dir(), f"{suite} is missing: `make test-mpi4py` gets it"
+    return suite
+
+
+def _run(folder: Path, world_size: int, guard: list[str]) -> SuiteRun:
+    results = folder / "results"
+    results.mkdir(parents=True)
+    excluded = [part for name in _EXCLUDED for part in ("-e", name)]
+    program = [sys.executable, str(_RUNNER), str(results), str(_suite()), "--quiet", *excluded]
+    with tempfile.TemporaryDirectory(prefix="pl", dir="/tmp", ignore_cleanup_errors=True) as session:
+        ended = subprocess.run(
+            [*guard, *find_mpiexec().command(world_size, clean_up=True), *program], cwd=folder, check=False,
+            env={**os.environ, "TMPDIR": session}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=_DEADLINE_SECONDS,
+        )  # fmt: skip
+    ends = {path.stem: json.loads(path.read_text()) for path in results.glob("*.json")}
+    return SuiteRun(exit_code=ended.returncode, ends=ends, err=ended.stderr)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_every_test_of_mpi4py_ends_as_it_does_without_the_guard(world_size: int, tmp_path: Path) -> None:
+    bare = _run(tmp_path / "bare", world_size, [])
+    assert set(bare.ends) == {str(rank) for rank in range(world_size)}, bare.err
+    outcome = tmp_path / "outcome.json"
+    # on a machine that is busy with other work ranks may wait long, which is told but is no finding
+    guard = [sys.executable, "-m", "paceline", "run", "--json", str(outcome), "--notice", "500", "--"]
+    watched = _run(tmp_path / "watched", world_size, guard)
+    assert watched.exit_code == bare.exit_code, watched.err
+    assert json.loads(outcome.read_text())["outcome"] == ("failed" if bare.exit_code else "ok")
+    assert watched.ends == bare.ends
+    for ends in bare.ends.values():
+        counts = Counter(how.partition(":")[0] for hows in ends.values() for how in hows)
+        assert counts["passed"] > _FEWEST_PASSED, counts
+    assert not [line for line in watched.err.splitlines() if line.startswith("paceline:")]
