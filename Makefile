@@ -12,7 +12,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # every rank is a process of its own: without compiled files each would compile our code again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest test-guard test-lab test-bench test-examples test-openmpi test-mpi4py test-torchrec test-browser
+.PHONY: demo test lint types pytest test-guard test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
+.PHONY: test-torchrec test-browser
 .PHONY: bench breaks screenshots clean
 
 demo: $(INSTALLED)
@@ -37,6 +38,11 @@ pytest: $(INSTALLED)
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m programs tests/guard tests/doctor
+
+# torch's own tests of torch.distributed, with the guard and without it; EVERY=1 runs all of them.
+EVERY ?= 8
+test-torch-own: $(INSTALLED)
+	$(BIN)/python -m tests.guard.torch_own_tests --every $(EVERY)
 
 # The input-pipeline benchmark on real ranks, with a local S3 server, and when something breaks.
 test-bench: $(INSTALLED)
