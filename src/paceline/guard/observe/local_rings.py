@@ -66,7 +66,7 @@ class LocalRings:
     def jobs(self) -> list[WatchedJob]:
         """Return the jobs that are known now."""
         new = [name for name in os.listdir(self._folder) if name.startswith("ring.") and name not in self._seen]
-        num_joined = sum(self._read_name(name) for name in new)
+        num_joined = sum(self._read_name(name) for name in sorted(new))
         if num_joined:
             self._jobs = self._make_jobs()
         return self.known_jobs()
