@@ -69,7 +69,8 @@ def _by_call(still: _Standings) -> list[tuple[int, ...]]:
 def _is_whole(job: SeenJob, still: _Standings) -> bool:
     """Say whether every rank of the job is here, was seen, and stands in a call."""
     alone = not job.missing and not job.unseen and job.num_elsewhere == 0
-    return alone and len(still) == len(job.ranks) and len(job.ranks) > 1
+    waits = all(found.role is not None for found in still.values())  # else it may be computing, or a GPU for it
+    return alone and waits and len(still) == len(job.ranks) and len(job.ranks) > 1
 
 
 def _different(job: SeenJob, still: _Standings, groups: Sequence[RankGroup]) -> Finding | None:
@@ -198,8 +199,19 @@ def _calls_seen(job: SeenJob, still: _Standings) -> list[str]:
         return [f"ranks are in the same operation, {collectives[0]}, from different lines: that may be right"]
     if len(still) < len(job.ranks) or job.missing:
         return []
+    if len({found.path for found in still.values()}) > 1:
+        return [f"ranks are in {collectives[0]} at {next(iter(sites))} on different ways: {_ways(still)}"]
     group = "" if all(found.on_world for found in still.values()) else "; whether on the same group is not seen"
     return [f"all that were seen are in {collectives[0]} at {next(iter(sites))}{group}"]
+
+
+def _ways(still: _Standings) -> str:
+    """Say by which lines ranks came to the same line: the innermost ones that differ."""
+    paths = {rank: found.path for rank, found in still.items()}
+    depths = range(max(map(len, paths.values())))
+    depth = next(depth for depth in depths if len({path[depth : depth + 1] for path in paths.values()}) > 1)
+    callers = group_ranks({rank: path[depth] if depth < len(path) else "no line" for rank, path in paths.items()})
+    return "; ".join(f"{name_ranks(ranks)} from {caller}" for caller, ranks in callers) + ": that may be right"
 
 
 def _cannot(job: SeenJob, standings: _Standings, still: _Standings, finding: Finding | None) -> list[str]:
