@@ -185,6 +185,17 @@ def test_where_most_have_left_nobody_is_accused() -> None:
     assert found.finding.summary.startswith("ranks 1-2 have ended their scripts and are in MPI_Finalize, while rank 0")
     assert any(text.startswith("who is out of line") for text in found.cannot)
     assert "rank 0 makes a call that the others do not make" in found.finding.advice
+    two = conclude(job(seen(0, mpi_frames("Barrier")), gone[0])).finding
+    assert two is not None
+    assert two.ranks == (0, 1)
+    parted = [seen(0, mpi_frames("Barrier")), seen(3, mpi_frames("Allreduce")), seen(4, mpi_frames("Barrier"))]
+    several = conclude(job(*parted, gone[0])).finding  # who was out of line first is not seen
+    assert several is not None
+    assert several.ranks == (0, 1, 3, 4)
+    reduces = [seen(0, mpi_frames("reduce")), *(seen(rank, mpi_frames("Barrier")) for rank in (3, 4))]
+    explained = conclude(job(*reduces, gone[0])).finding  # the root waits for the one that has left
+    assert explained is not None
+    assert explained.ranks == (1,)
 
 
 def test_messages_are_a_finding_only_if_no_rank_is_left_that_could_match_them() -> None:
