@@ -5,6 +5,7 @@ from outside. The answer is one of these:
 
 right: the finding names the ranks that the case states to be out of line
 differ: the finding says that ranks differ, names all, and says that it cannot tell who is out of line
+ended: the job did not hang this time
 silent: there is no finding; what was seen and what cannot be said is recorded
 wrong: the finding names other ranks
 
@@ -137,7 +138,7 @@ def measure(carrier: str, names: list[str]) -> Figures:
         if "hang" not in case.bare[library]:
             continue
         with hung_job(case) as job:
-            result: dict[str, Any] = {"answer": "ended before it was looked at"}
+            result: dict[str, Any] = {"answer": "ended"}  # timing decides how such a job ends
             if job is not None:
                 seen = examine(*job)
                 result = {"answer": answer_of(case, seen["named"], has_finding=seen["kind"] is not None), **seen}

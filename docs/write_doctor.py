@@ -50,24 +50,23 @@ def _cell(result: Mapping[str, Any]) -> str:
         return f"{name_ranks(result['named'])}"
     if answer == "differ":
         return "ranks differ"
-    return f"**wrong: {name_ranks(result['named'])}**" if answer == "wrong" else _silent(result)
-
-
-def _silent(result: Mapping[str, Any]) -> str:
-    return "no finding" if result["answer"] == "silent" else str(result["answer"])
+    if answer == "wrong":
+        return f"**wrong: {name_ranks(result['named'])}**"
+    return "no finding" if answer == "silent" else "did not hang"
 
 
 def _measured(record: Mapping[str, Any]) -> str:
     results = [result for libraries in record["figures"].values() for result in libraries.values()]
+    results = [result for result in results if result["answer"] != "ended"]
     counts = Counter(result["answer"] for result in results)
-    seconds = sorted(result["seconds"] for result in results if "seconds" in result)
+    seconds = sorted(result["seconds"] for result in results)
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     said = "; ".join(f"{counts[answer]} times {text}" for answer, text in _ANSWERS.items())
     return (
-        f"Of {len(results)} jobs: {said}. A look took {seconds[len(seconds) // 2]} s in the median and {seconds[-1]} s "
-        f"at most, of which the doctor waits 2 s between its two looks. Measured by `{record['command']}` on "
-        f"{record['machine']['cores']} cores that were busy with other work, with Python {record['python']}, "
-        f"{versions} ([results](../benchmarks/results/doctor.json))."
+        f"Of {len(results)} jobs that hung: {said}. A look took {seconds[len(seconds) // 2]} s in the median and "
+        f"{seconds[-1]} s at most, of which the doctor waits 2 s between its two looks. Measured by "
+        f"`{record['command']}` on {record['machine']['cores']} cores that were busy with other work, with "
+        f"Python {record['python']}, {versions} ([results](../benchmarks/results/doctor.json))."
     )
 
 

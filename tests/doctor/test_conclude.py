@@ -105,6 +105,19 @@ def test_the_same_operation_in_either_spelling_or_from_other_lines_is_no_finding
     assert any("from different lines: that may be right" in text for text in found.says)
 
 
+def test_the_same_line_on_different_ways_is_said() -> None:
+    validates = (*torch_frames("all_reduce"), Frame(function="validate", file=USER.file, line=50))
+    trains = (*torch_frames("all_reduce"), Frame(function="epoch", file=USER.file, line=40))
+    found = conclude(job(seen(0, validates), seen(1, trains), seen(2, trains)))
+    assert found.finding is None
+    assert found.says == (
+        "ranks are in all_reduce at train.py:37 on different ways: ranks 1-2 from train.py:40; rank 0 from "
+        "train.py:50: that may be right",
+    )
+    shorter = conclude(job(seen(0, validates), seen(1, torch_frames("all_reduce"))))
+    assert "rank 0 from train.py:50; rank 1 from no line" in shorter.says[0]
+
+
 def test_a_rank_that_has_gone_while_all_others_stand_is_a_finding() -> None:
     stand = [seen(rank, mpi_frames("Barrier")) for rank in (0, 2)]
     found = conclude(job(*stand, world_size=3, missing=(1,))).finding
@@ -172,6 +185,17 @@ def test_where_most_have_left_nobody_is_accused() -> None:
     assert found.finding.summary.startswith("ranks 1-2 have ended their scripts and are in MPI_Finalize, while rank 0")
     assert any(text.startswith("who is out of line") for text in found.cannot)
     assert "rank 0 makes a call that the others do not make" in found.finding.advice
+    two = conclude(job(seen(0, mpi_frames("Barrier")), gone[0])).finding
+    assert two is not None
+    assert two.ranks == (0, 1)
+    parted = [seen(0, mpi_frames("Barrier")), seen(3, mpi_frames("Allreduce")), seen(4, mpi_frames("Barrier"))]
+    several = conclude(job(*parted, gone[0])).finding  # who was out of line first is not seen
+    assert several is not None
+    assert several.ranks == (0, 1, 3, 4)
+    reduces = [seen(0, mpi_frames("reduce")), *(seen(rank, mpi_frames("Barrier")) for rank in (3, 4))]
+    explained = conclude(job(*reduces, gone[0])).finding  # the root waits for the one that has left
+    assert explained is not None
+    assert explained.ranks == (1,)
 
 
 def test_messages_are_a_finding_only_if_no_rank_is_left_that_could_match_them() -> None:
@@ -223,6 +247,18 @@ def test_a_torch_rank_that_exits_has_left_unless_a_thread_of_it_is_at_work() -> 
         2, frames=(Frame(function="_exit_function", file="/usr/lib/python3.11/multiprocessing/util.py", line=3),)
     )
     assert conclude(job(*stand, child)).finding is not None
+
+
+def test_the_end_of_ddps_reduction_is_a_collective_and_what_comes_before_may_be_computing() -> None:
+    def backward(function: str) -> tuple[Frame, ...]:
+        return (Frame(function=function, file="/env/libtorch_cpu.so", line=0), USER)
+
+    waits = [seen(rank, backward("c10d::Reducer::finalize_backward")) for rank in range(2)]
+    found = conclude(job(*waits, seen(2, torch_frames("barrier")))).finding
+    assert found is not None
+    assert found.ranks == (2,)
+    computes = seen(1, backward("c10d::Reducer::autograd_hook"))
+    assert conclude(job(waits[0], computes, seen(2, torch_frames("barrier")))).finding is None
 
 
 def test_a_collective_that_is_made_at_exit_is_a_call_like_others() -> None:

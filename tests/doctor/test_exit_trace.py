@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from paceline.doctor import exit_trace
 from paceline.doctor.exit_trace import PYTHON_EXIT, exit_calls
 
 _DEADLINE = 30.0
@@ -46,6 +48,19 @@ def test_a_process_that_exits_is_seen(way: str) -> None:
         while exit_calls(pid) != (PYTHON_EXIT,):
             assert time.monotonic() < deadline, exit_calls(pid)
             time.sleep(0.05)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only instructions of x86-64 are read")
+@pytest.mark.parametrize("way", EXITS)
+def test_the_instruction_that_called_is_enough(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a compiler has moved parts of the function elsewhere, no return address lies in it."""
+    monkeypatch.setattr(exit_trace._Function, "holds", lambda self, word: False)
+    test_a_process_that_exits_is_seen(way)
+
+
+def test_the_return_address_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "another")
+    test_a_process_that_exits_is_seen("a handler")
 
 
 def test_a_process_that_runs_or_is_not_there_gives_no_sign() -> None:

@@ -68,9 +68,10 @@ def _by_call(still: _Positions) -> list[tuple[int, ...]]:
 
 
 def _is_whole(job: SeenJob, still: _Positions) -> bool:
-    """Say whether every rank of the job is here, was seen, and is inside a call."""
-    is_here = not job.missing and not job.unseen and job.num_elsewhere == 0
-    return is_here and len(still) == len(job.ranks) and len(job.ranks) > 1
+    """Say whether every rank of the job is here, was seen, and stands in a call."""
+    alone = not job.missing and not job.unseen and job.num_elsewhere == 0
+    waits = all(position.role is not None for position in still.values())  # else it may be computing, or a GPU for it
+    return alone and waits and len(still) == len(job.ranks) and len(job.ranks) > 1
 
 
 def _mismatch_finding(job: SeenJob, still: _Positions, groups: Sequence[RankGroup]) -> Finding | None:
@@ -203,8 +204,19 @@ def _calls_seen(job: SeenJob, still: _Positions) -> list[str]:
         return [f"ranks are in the same operation, {collectives[0]}, from different lines: that may be right"]
     if len(still) < len(job.ranks) or job.missing:
         return []
+    if len({position.path for position in still.values()}) > 1:
+        return [f"ranks are in {collectives[0]} at {next(iter(sites))} on different ways: {_ways(still)}"]
     group = "" if all(position.on_world for position in still.values()) else "; whether on the same group is not seen"
     return [f"all that were seen are in {collectives[0]} at {next(iter(sites))}{group}"]
+
+
+def _ways(still: _Positions) -> str:
+    """Say by which lines ranks came to the same line: the innermost ones that differ."""
+    paths = {rank: position.path for rank, position in still.items()}
+    depths = range(max(map(len, paths.values())))
+    depth = next(depth for depth in depths if len({path[depth : depth + 1] for path in paths.values()}) > 1)
+    callers = group_ranks({rank: path[depth] if depth < len(path) else "no line" for rank, path in paths.items()})
+    return "; ".join(f"{name_ranks(ranks)} from {caller}" for caller, ranks in callers) + ": that may be right"
 
 
 def _cannot(job: SeenJob, positions: _Positions, still: _Positions, finding: Finding | None) -> list[str]:

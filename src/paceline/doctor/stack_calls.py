@@ -17,6 +17,7 @@ _MPI_SYMBOL = re.compile(r"^P?MPI_([A-Z]\w*?)(_c)?$")
 _NCCL_SYMBOL = re.compile(r"^p?nccl([A-Z][A-Za-z]+)$")
 _WORK_WAIT = re.compile(r"^c10d::(\w*::)*\w*Work\w*::(wait|synchronize)")
 _REDUCER = re.compile(r"^c10d::Reducer::")
+_REDUCER_END = re.compile(r"^c10d::Reducer::finalize_backward")
 _GPU_WAIT = re.compile(r"^cu(da)?\w*Synchronize")
 _STANDARD_LIBRARY = re.compile(r"/lib(64)?/(python|pypy)3[.\d]*/")
 _EXIT_FRAMES = (("/threading.py", "_shutdown"), ("multiprocessing/util.py", "_exit_function"))
@@ -67,6 +68,7 @@ class StackPosition:
     needs_all: bool = False  # nobody leaves it before all have entered
     on_world: bool = False  # whether it is certainly on the group of all ranks
     site: str | None = None  # file:line of the user's own code
+    path: tuple[str, ...] = ()  # file:line of all frames of the user's own code, innermost first
     detail: str = ""
     way_out: WayOut | None = None  # how a rank leaves that makes no more calls; None if it may still make one
 
@@ -86,13 +88,13 @@ def find_position(seen: SeenRank) -> StackPosition:
     look, main = seen.second, seen.second.main
     if main is None and look.threads:
         return StackPosition(call=None, detail="its main thread cannot be seen")
-    site = _site(main, seen.cwd) if main is not None else None
+    path = _path(main, seen.cwd) if main is not None else ()
+    site = path[0] if path else None
     call = _call(main) if main is not None else None
     at_exit = _is_at_exit(look)
     if call is not None and call.call != "Finalize":
-        return replace(
-            call, site=site, detail="; ".join(filter(None, [call.detail, "while it exits" if at_exit else ""]))
-        )
+        detail = "; ".join(filter(None, [call.detail, "while it exits" if at_exit else ""]))
+        return replace(call, site=site, path=path, detail=detail)
     others = [(thread, _call(thread)) for thread in look.threads if not thread.is_main]
     also = next((f"; its thread {thread.name} is in {found.call}" for thread, found in others if found is not None), "")
     if at_exit:
@@ -148,11 +150,15 @@ def _call(thread: Thread) -> StackPosition | None:
         if not frame.is_native:
             continue
         if _REDUCER.match(frame.function):
-            return StackPosition(call="DDP's reduction", family="torch", detail="inside DDP, from C++")
-        if _WORK_WAIT.match(frame.function):
+            # its end waits for the gradients of all ranks; what comes before may be computing
+            waits = any(_REDUCER_END.match(inner.function) for inner in thread.frames)
+            role = Family.COLLECTIVE if waits else None
             return StackPosition(
-                call="wait", family="torch", detail="for a call that was started before; which is not seen"
+                call="DDP's reduction", family="torch", role=role, needs_all=waits, detail="inside DDP, from C++"
             )
+        if _WORK_WAIT.match(frame.function):
+            detail = "for a call that was started before; which is not seen"
+            return StackPosition(call="wait", family="torch", role=Family.WAIT, detail=detail)
         nccl = _NCCL_SYMBOL.match(frame.function)
         if nccl is not None:
             return StackPosition(call=f"nccl{nccl.group(1)}", family="torch")
@@ -196,17 +202,12 @@ def _mpi_call(frame: Frame) -> StackPosition | None:
     return StackPosition(call=name, family="mpi", role=operation.family, needs_all=operation.needs is Needs.ALL)
 
 
-def _site(thread: Thread, cwd: str) -> str | None:
-    """Return the innermost line of the user's own code, else of any Python code."""
+def _path(thread: Thread, cwd: str) -> tuple[str, ...]:
+    """Return the lines of the user's own code, innermost first; the innermost of any Python code if there is none."""
     python = [frame for frame in thread.frames if not frame.is_native]
     own = [frame for frame in python if not is_not_own(frame.file)]
-    chosen = next(iter(own or python), None)
-    if chosen is None:
-        return None
-    path = chosen.file
-    if cwd and path.startswith(f"{cwd}{os.sep}"):
-        path = path[len(cwd) + 1 :]
-    return f"{path}:{chosen.line}"
+    prefix = f"{cwd}{os.sep}" if cwd else ""
+    return tuple(f"{frame.file.removeprefix(prefix)}:{frame.line}" for frame in own or python[:1])
 
 
 def is_not_own(file: str) -> bool:
