@@ -79,7 +79,12 @@ def test_the_last_exception_is_told_with_its_line_and_the_call_that_raised_it(
     recorder.ring.write_text({"raised": raised(type="ValueError", message="bad\n value", call=4)})
     recorder.end(layout.EXITS)
     end = end_of(rank)
-    assert (end.kind, end.detail, end.site, end.cause) == (EndKind.RAISED, "ValueError: bad value", "/a/train.py:7", "")
+    assert (end.kind, end.detail, end.site, end.cause) == (
+        EndKind.RAISED,
+        "ValueError: bad value",
+        "/a/train.py:7",
+        None,
+    )
     assert (end.failed_call, end.by_peer) == (4, False)
 
 
@@ -88,7 +93,7 @@ def test_the_last_exception_is_told_with_its_line_and_the_call_that_raised_it(
     [
         ({"errno": errno.ENOSPC}, "disk-full", False),
         ({"type": "MemoryError"}, "out-of-memory", False),
-        ({"type": "RuntimeError", "message": "Connection closed by peer [127.0.0.1]:5"}, "", True),
+        ({"type": "RuntimeError", "message": "Connection closed by peer [127.0.0.1]:5"}, None, True),
     ],
 )
 def test_exceptions_that_say_why(

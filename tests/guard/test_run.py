@@ -300,7 +300,7 @@ def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
 
 def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:
     write(tmp_path / "custom", "sitecustomize.py", "import builtins\nbuiltins.CUSTOMIZED = 'yes'\n")
-    script = write(tmp_path, "train.py", "from mpi4py import MPI\nprint(CUSTOMIZED, type(MPI.COMM_WORLD).__mro__[1])\n")
+    script = write(tmp_path, "train.py", "from mpi4py import MPI\nprint(CUSTOMIZED, type(MPI.COMM_WORLD))\n")
     done = run(tmp_path, "--", sys.executable, str(script), env={"PYTHONPATH": str(tmp_path / "custom")})
     assert done.stdout == "yes <class 'mpi4py.MPI.Intracomm'>\n"
     assert done.returncode == 0

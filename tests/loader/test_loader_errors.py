@@ -193,7 +193,7 @@ def test_what_happens_in_a_worker_is_raised_on_all_ranks() -> None:
     assert told[0][0][1].startswith(
         "rank 1 could not load sample 19 at step 3 of epoch 0: OSError: file 19.npz is corr"
     )
-    assert "(histories.py:" in told[0][0][1]
+    assert "(sample_datasets.py:" in told[0][0][1]
     assert all("Traceback" in found[0][2] and "__getitem__" in found[0][2] for found in told)
     assert len({text for _, text, _ in killed}) == 1
     assert told[0][1][1].startswith("rank 1 could not make its batch at step")

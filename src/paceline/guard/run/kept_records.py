@@ -75,7 +75,7 @@ def _description(
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "ended_ns": decided_ns,
         "wall_minus_clock_ns": time.time_ns() - now_ns,
-        "jobs": [{"name": job.name, "world_size": job.world_size, "ends": _ends(job, decided_ns)} for job in jobs],
+        "worlds": [{"name": job.name, "world_size": job.world_size, "ends": _ends(job, decided_ns)} for job in jobs],
         "ranks_left_out": left_out,
     }
 
