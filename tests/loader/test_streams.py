@@ -249,6 +249,8 @@ def test_a_collate_function_that_loses_a_sample_is_an_error() -> None:
         list(loader)
     with pytest.raises(InputError, match="leave out persistent_workers"):
         StreamLoader(ShardStream([1], read_shard), batch_size=3, comm=AloneComm(), persistent_workers=True)
+    with pytest.raises(InputError, match="StreamLoader has no setting 'timout': did you mean 'timeout'"):
+        StreamLoader(ShardStream([1], read_shard), batch_size=3, comm=AloneComm(), timout=3)  # type: ignore[call-arg]
 
 
 def test_states_of_some_ranks_only_are_refused() -> None:
