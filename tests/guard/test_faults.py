@@ -35,10 +35,9 @@ DAMAGED = """
     if world.rank == 1:
         ring = SESSION.recorder.ring
         if what == "text":
-            ring.bytes[layout.TEXT_AT : layout.TEXT_AT + ring.words[layout.TEXT_BYTES]] = b"\\xff" * ring.words[
-                layout.TEXT_BYTES
-            ]
-            ring.write_text({"x": 1})
+            end = ring.words[layout.TEXT_BYTES]
+            ring.bytes[layout.TEXT_AT + end : layout.TEXT_AT + end + 8] = b"\\xff" * 7 + b"\\n"
+            ring._text_end = ring.words[layout.TEXT_BYTES] = end + 8
         else:
             for word in range(9, 64):
                 ring.words[word] = 0xDEADBEEF
@@ -51,17 +50,19 @@ DAMAGED = """
     sys.exit(code)
     """
 # Rank 1 leaves the others waiting, after more output than a pipe holds.
+# (Under mpiexec the launcher itself dies of the pipe, as it does without the guard.)
 LOUD = """
-    import signal, sys
-    from mpi4py import MPI
+    import sys
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
     for _ in range(5000):
         try:
             print("a line of the job" * 4, flush=True)
         except BrokenPipeError:
             sys.stdout = open("/dev/null", "w")
-    if MPI.COMM_WORLD.rank == 1:
+    if dist.get_rank() == 1:
         sys.exit(0)
-    MPI.COMM_WORLD.Barrier()
+    dist.barrier()
     """
 COMPUTES = """
     import time
@@ -70,6 +71,12 @@ COMPUTES = """
     print("ready\\n", end="", flush=True)
     time.sleep(60)
     """
+
+
+def torch_command(folder: Path, program: str) -> list[str]:
+    """Write a program of torch, and return the command that runs it on two ranks of our own under the guard."""
+    (folder / "train.py").write_text(textwrap.dedent(program))
+    return [sys.executable, "-m", "paceline", "run", "-n", "2", "train.py"]
 
 
 def command(folder: Path, program: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
@@ -122,7 +129,7 @@ def test_the_time_limit_holds_after_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_finding_keeps_its_code_when_the_reader_has_left(tmp_path: Path) -> None:
-    job = " ".join(command(tmp_path, LOUD))
+    job = " ".join(torch_command(tmp_path, LOUD))
     done = subprocess.run(
         ["bash", "-c", f"({job}; echo $? >code) 2>&1 | head -5"], cwd=tmp_path, stdout=subprocess.DEVNULL,
         timeout=_DEADLINE, check=False,
@@ -135,10 +142,10 @@ def test_a_finding_keeps_its_code_when_the_reader_has_left(tmp_path: Path) -> No
     assert int((tmp_path / "code").read_text()) == 90
 
 
-@pytest.mark.parametrize("stream", ["2>/dev/full", "2>&1 1>/dev/full", "2>&-"])
+@pytest.mark.parametrize("stream", ["2>/dev/full", "2>&1 1>/dev/full"])
 def test_a_finding_keeps_its_code_when_it_cannot_be_written(tmp_path: Path, stream: str) -> None:
     quiet = LOUD.replace("range(5000)", "range(0)")
-    job = " ".join(command(tmp_path, quiet))
+    job = " ".join(torch_command(tmp_path, quiet))
     done = subprocess.run(["bash", "-c", f"{job} {stream}"], cwd=tmp_path, timeout=_DEADLINE, check=False)
     assert done.returncode == 90
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import pytest
 from tests.guard.verdict.simulated import WORLD, collective, communicators, waits
@@ -131,3 +132,12 @@ def test_ranks_that_all_came_to_their_end_leave_nothing_to_find() -> None:
     ]
     assert find_certain(inspection(*ranks)) is None
     assert find_first_failure(inspection(*ranks)) is None
+
+
+def test_of_ranks_that_died_while_memory_was_short_the_one_that_held_most_is_first() -> None:
+    def short(at_ms: float, held: int) -> End:
+        return replace(killed(signal.SIGKILL, at_ms), cause=Cause.OUT_OF_MEMORY, memory_bytes=held)
+
+    finding = find_first_failure(inspection(dead(0, short(10, 5)), dead(1, short(11, 900)), dead(2, short(11, 7))))
+    assert finding is not None
+    assert (finding.ranks, finding.cause) == ((1,), Cause.OUT_OF_MEMORY)

@@ -93,9 +93,12 @@ def _unannounced_end(rank: WatchedRank, at: int) -> End:
         return End(kind=EndKind.EXITED, detail=f"exit code {code}, not by way of Python", exit_code=code, at_ns=at)
     detail = f"by {signal_name(number)}" if number else "by a signal, or by a library that ended the process"
     kills = out_of_memory_kills() - rank.kills_before
+    memory = rank.memory[-1][1] if rank.memory else 0
     if number == signal.SIGKILL and kills > 0:
         detail += f"; the kernel has killed {kills} process(es) for memory since the job began"
-        return End(kind=EndKind.KILLED, detail=detail, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at)
+        return End(
+            kind=EndKind.KILLED, detail=detail, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at, memory_bytes=memory
+        )
     return End(kind=EndKind.KILLED, detail=f"{detail}{rank.memory_growth()}", signal=number, at_ns=at)
 
 

@@ -33,6 +33,7 @@ from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
 from paceline.process.procfs import start_time
 
 LOOK_SECONDS = 0.02
+_SAME_LOOK_NS = 50_000_000  # ends that are noticed within this time may have come in any order
 _Value = TypeVar("_Value")
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
 
@@ -170,7 +171,8 @@ def _launcher_signal(process: subprocess.Popen[bytes], launcher: ProcessHandle, 
     if any(member.pid == launcher.pid for job in jobs for member in job.processes()):
         return None  # the command is itself a rank
     failed = judged.unless_at_fault(lambda: _failures(jobs)) or ()
-    return None if any(end.at_ns < launcher.ended_ns for _, end in failed) else -status
+    # ranks that end because of it may be noticed in the same look, and before it
+    return None if any(end.at_ns < launcher.ended_ns - _SAME_LOOK_NS for _, end in failed) else -status
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState
 
@@ -39,6 +40,9 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     if by_itself:
         return FirstFailure(ranks=by_itself, at_ns=first)
     together = tuple(sorted(rank for rank, end in own.items() if end.at_ns <= first + _NOTICED_TOGETHER_NS))
+    if len(together) > 1 and all(own[rank].cause is Cause.OUT_OF_MEMORY for rank in together):
+        # the kernel has killed one of them, and the launcher the others: the kernel takes the one that holds most
+        together = (max(together, key=lambda rank: own[rank].memory_bytes),)
     return FirstFailure(ranks=together, at_ns=first, is_certain=len(together) == 1)
 
 

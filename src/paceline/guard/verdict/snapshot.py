@@ -40,6 +40,7 @@ class End:
     failed_call: int | None = None  # number of the call that raised, if it was a call
     by_peer: bool = False  # the exception says that another rank has ended
     timed_out: bool = False  # the exception says that a time limit ran out
+    memory_bytes: int = 0  # what the rank held when it was last looked at; 0: not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
