@@ -141,3 +141,13 @@ def test_of_ranks_that_died_while_memory_was_short_the_one_that_held_most_is_fir
     finding = find_first_failure(inspection(dead(0, short(10, 5)), dead(1, short(11, 900)), dead(2, short(11, 7))))
     assert finding is not None
     assert (finding.ranks, finding.cause) == ((1,), Cause.OUT_OF_MEMORY)
+
+
+def test_a_rank_that_exited_is_named_although_the_launcher_has_killed_the_one_that_waited_for_it() -> None:
+    gone = End(kind=EndKind.EXITED, detail="os._exit(0)", site="train.py:5", exit_code=0, at_ns=5 * MS)
+    finding = find_certain(inspection(dead(0, killed(signal.SIGKILL, 9), BARRIER), dead(1, gone)))
+    assert finding is not None
+    assert (finding.ranks, finding.cause) == ((1,), Cause.EARLY_EXIT)
+    assert finding.summary.startswith("rank 1 ended at train.py:5 (os._exit(0)); rank 0 waits for it in Barrier")
+    later = replace(gone, at_ns=20 * MS)
+    assert find_certain(inspection(dead(0, killed(signal.SIGKILL, 9), BARRIER), dead(1, later))) is None

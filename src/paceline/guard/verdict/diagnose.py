@@ -12,6 +12,7 @@ from paceline.guard.verdict.rules.deadlock import find_deadlock
 from paceline.guard.verdict.rules.misfit import find_misfit
 from paceline.guard.verdict.rules.mismatch import find_mismatch, find_mismatch_at
 from paceline.guard.verdict.rules.peer_gone import (
+    find_exit_before_kill,
     find_first_failure,
     find_gone_partner,
     find_late,
@@ -32,6 +33,7 @@ def find_certain(inspection: Inspection) -> Finding | None:
         or find_mismatch(inspection)
         # a call that not all have made harmed nobody if every rank came to a good end
         or find_peer_gone(inspection)
+        or find_exit_before_kill(inspection)
         or find_lost_partner(inspection)
         or find_late(inspection)
     )

@@ -10,9 +10,15 @@ from paceline.guard.verdict.causes.explain_end import explain_end, explain_late
 from paceline.guard.verdict.finding import Finding, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import find_first_difference, shown_difference
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.order_of_ends import FirstFailure, first_failure, is_victim, open_call
+from paceline.guard.verdict.order_of_ends import (
+    FirstFailure,
+    first_failure,
+    is_victim,
+    may_be_ended_by_launcher,
+    open_call,
+)
 from paceline.guard.verdict.rank_groups import rank_groups
-from paceline.guard.verdict.snapshot import Call, EndKind, Position, RankState
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Position, RankState
 from paceline.guard.verdict.waited_for import directly_needed
 
 # collectives
@@ -113,6 +119,28 @@ def find_late(inspection: Inspection) -> Finding | None:
                 FindingKind.DEADLOCK, explanation, rank_groups(_with_victims(inspection, first), {state.rank: call})
             )
     return None
+
+
+def find_exit_before_kill(inspection: Inspection) -> Finding | None:
+    """Find ranks that exited without a collective in which others were, until the launcher killed those for it."""
+    for state in inspection.states():
+        call = open_call(state)
+        if state.end is None or not may_be_ended_by_launcher(state.end) or call is None or not call.is_collective:
+            continue
+        missing = [inspection.state(rank) for rank in sorted(inspection.missing_at(call.position))]
+        exited = [other.rank for other in missing if other is not None and _exited_before(other, state.end)]
+        if exited:
+            first = FirstFailure(ranks=tuple(exited), at_ns=0)
+            return explained_finding(
+                FindingKind.PEER_GONE, explain_end(inspection, exited, [state.rank], call.position),
+                rank_groups(_with_victims(inspection, first), {state.rank: call}),
+                first_difference=shown_difference(inspection, find_first_difference(inspection, call.position)),
+            )  # fmt: skip
+    return None
+
+
+def _exited_before(state: RankState, end: End) -> bool:
+    return state.end is not None and state.end.kind is EndKind.EXITED and state.end.at_ns < end.at_ns
 
 
 # messages
