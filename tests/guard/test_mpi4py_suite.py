@@ -61,7 +61,7 @@ def _run(folder: Path, world_size: int, guard: list[str]) -> SuiteRun:
     return SuiteRun(exit_code=ended.returncode, ends=ends, err=ended.stderr)
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("world_size", [2])
 def test_every_test_of_mpi4py_ends_as_it_does_without_the_guard(world_size: int, tmp_path: Path) -> None:
     bare = _run(tmp_path / "bare", world_size, [])
     assert set(bare.ends) == {str(rank) for rank in range(world_size)}, bare.err
