@@ -95,7 +95,7 @@ def test_mpi4py_imported_in_a_torch_job_hides_nothing(tmp_path: Path, launcher: 
     assert "the guard itself failed" not in done.stderr
     assert finding["kind"] == "mismatch"
     assert finding["ranks"] == [1] or num_ranks == 2
-    assert "train.py:9" in done.stderr
+    assert "train.py:10" in done.stderr
 
 
 def test_mpi4py_imported_in_a_torch_job_that_is_right_changes_nothing(tmp_path: Path) -> None:

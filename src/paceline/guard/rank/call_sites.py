@@ -162,5 +162,6 @@ def current_frames() -> list[Frame]:
 
 def _user_frames(frames: list[Frame]) -> list[Frame]:
     folders = library_folders()
+    frames = [frame for frame in frames if not frame[0].startswith(_OWN_FOLDER)] or frames  # our hooks are in between
     own = [frame for frame in frames if not is_library(frame[0], folders)]
     return [(os.path.abspath(name), line, function) for name, line, function in (own or frames)[:_MAX_FRAMES]]

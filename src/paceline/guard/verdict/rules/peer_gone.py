@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from paceline.guard.shared_memory.layout import ANY
+from paceline.guard.shared_memory.layout import ANY, NONBLOCKING
+from paceline.guard.shared_memory.operations import Needs
 from paceline.guard.verdict.causes.explain_end import explain_end, explain_late
 from paceline.guard.verdict.finding import Finding, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import find_first_difference, shown_difference
@@ -64,7 +65,15 @@ def _needs_others(inspection: Inspection, rank: int, position: Position) -> bool
         return call is not None and state.end.by_peer and state.end.failed_call == call.number
     if call is None:
         return True  # it is long past that position
+    if _has_met_all(call):
+        return False
     return not call.has_own_timeout and not call.failed and not _may_do_without(state, call)
+
+
+def _has_met_all(call: Call) -> bool:
+    """Say whether a call is over that nobody leaves before all have come: then nobody was missing."""
+    is_over = call.left_ns != 0 and not call.failed and not call.flags & NONBLOCKING
+    return is_over and call.traits.needs is Needs.ALL and call.num_bytes != 0
 
 
 def _may_do_without(state: RankState, call: Call) -> bool:
