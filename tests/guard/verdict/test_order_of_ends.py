@@ -151,3 +151,8 @@ def test_a_rank_that_exited_is_named_although_the_launcher_has_killed_the_one_th
     assert finding.summary.startswith("rank 1 ended at train.py:5 (os._exit(0)); rank 0 waits for it in Barrier")
     later = replace(gone, at_ns=20 * MS)
     assert find_certain(inspection(dead(0, killed(signal.SIGKILL, 9), BARRIER), dead(1, later))) is None
+
+
+def test_a_rank_that_exits_with_a_code_of_its_own_is_not_a_failure_of_the_job_to_be_found() -> None:
+    own = End(kind=EndKind.EXITED, detail="os._exit(3)", exit_code=3, at_ns=5 * MS)
+    assert find_first_failure(inspection(dead(0, own), dead(1, killed(signal.SIGKILL, 9)))) is None

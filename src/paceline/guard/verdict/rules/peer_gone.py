@@ -217,6 +217,9 @@ def find_first_failure(inspection: Inspection) -> Finding | None:
     first = first_failure(inspection)
     if first is None or len(first.ranks) == len(inspection.snapshot.ranks):
         return None  # all failed alike, or somebody has ended the whole job
+    states = [state for state in inspection.states() if state.rank in first.ranks]
+    if any(state.end is not None and state.end.kind is EndKind.EXITED for state in states):
+        return None  # it exited with a code of its own choice: that is the job's own end
     others = [state.end for state in inspection.states() if state.rank not in first.ranks and state.end is not None]
     if all(end.kind is EndKind.EXITED for end in others):
         return None  # nobody was ended because of it
