@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.guard.verdict.simulated import SPLIT, certain, collective, communicators, judge, message, waits
 
-from paceline.guard.verdict.diagnose import find_first_failure
+from paceline.guard.verdict.diagnose import find_certain, find_first_failure
 from paceline.guard.verdict.finding import Cause, Finding, FindingKind, GroupState
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import End, EndKind, RankState, Snapshot
@@ -148,3 +148,12 @@ def test_ended_ranks_are_missed_on_their_own_communicator_alone() -> None:
     finding = judge([[split], [split], [], []], split=(0, 1, 2))
     assert finding.ranks == (2,)
     assert "rank 2 ended" in finding.summary
+
+
+def test_a_call_that_all_had_to_come_to_and_that_is_over_has_missed_nobody() -> None:
+    over = collective("Allreduce", 6, sequence=1, num_bytes=8, left_ns=5)
+    ranks = [
+        RankState(rank=0, positions={"mpi-world": 1}, history=(over,)),
+        RankState(rank=1, end=End(kind=EndKind.EXITED, exit_code=0)),
+    ]
+    assert find_certain(Inspection(Snapshot(ranks=ranks, communicators=communicators(2)))) is None
