@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers import plain_kernels as plain
 
-from paceline.plan.order import LARGEST_SIZE, Feistel, Table, _fisher_yates, _partners, make_order
+from paceline.plan.order import LARGEST_SIZE, Feistel, Table, _fisher_yates, make_order
 from paceline.plan.shuffle_keys import fold, random_words
 
 KEYS = st.integers(0, 2**64 - 1)
@@ -74,27 +75,11 @@ def test_keys_depend_on_the_order_of_words() -> None:
     assert len(keys) == 2500
 
 
-def reference_partners(size: int, key: int) -> list[int]:
-    """The draws of a Fisher-Yates shuffle in plain integers: SplitMix64, scaled to the range, redrawn where biased."""
-    mask, partners = (1 << 64) - 1, []
-    for span in range(size, 1, -1):
-        counter = span
-        while True:
-            state = (counter * 0x9E37_79B9_7F4A_7C15 + key) & mask
-            state = ((state ^ (state >> 30)) * 0xBF58_476D_1CE4_E5B9) & mask
-            state = ((state ^ (state >> 27)) * 0x94D0_49BB_1331_11EB) & mask
-            scaled = ((state ^ (state >> 31)) >> 32) * span
-            if scaled % (1 << 32) >= (1 << 32) % span:
-                break
-            counter += 65_536
-        partners.append(scaled >> 32)
-    return partners
-
-
-def test_draws_are_those_of_plain_integers_with_biased_ones_drawn_again() -> None:
+def test_biased_draws_of_a_table_are_drawn_again() -> None:
     redrawn = 0
     for key in range(8):
-        assert _partners(65_536, fold(key)).tolist() == reference_partners(65_536, fold(key))
+        table = Table(size=65_536, key=fold(key)).samples_at(np.arange(65_536))
+        assert table.tolist() == plain.fisher_yates(65_536, fold(key))
         words = random_words(fold(key), np.arange(65_536, 1, -1, dtype=np.uint64)).astype(np.uint64)
         spans = np.arange(65_536, 1, -1, dtype=np.uint64)
         redrawn += int(((words * spans) % np.uint64(1 << 32) < np.uint64(1 << 32) % spans).sum())

@@ -3,6 +3,5 @@
 from paceline.balance.costs import linear, quadratic, whole_costs
 from paceline.balance.partition import partition
 from paceline.balance.partition_values import MemoryLimitError, Method, Partition
-from paceline.balance.warming import warm_up
 
-__all__ = ["MemoryLimitError", "Method", "Partition", "linear", "partition", "quadratic", "warm_up", "whole_costs"]
+__all__ = ["MemoryLimitError", "Method", "Partition", "linear", "partition", "quadratic", "whole_costs"]

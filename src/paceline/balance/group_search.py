@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from paceline.balance import kernels
 from paceline.balance.costs import LARGEST_SUM, Numbers
+from paceline.balance.kernels import deal_by_differencing, deal_longest_first, heaviest_first, swap_until_even
 from paceline.balance.partition_task import PartitionTask
 from paceline.balance.partition_values import Method
 
@@ -39,14 +39,16 @@ def target_load(task: PartitionTask, tolerance: float) -> int:
     return task.bound + int(min(task.bound * tolerance, float(LARGEST_SUM)))
 
 
-def refine(task: PartitionTask, group_of: Numbers, target: int) -> Numbers:
+def refine(task: PartitionTask, group_of: Numbers, target: int, *, in_place: bool = False) -> Numbers:
     """Swap until no group is above the target, or nothing helps; the bound itself need not be met to the last unit."""
     target = max(target, int(task.bound * (1 + _EVEN / 4)))
     if task.heaviest(group_of) <= target:
         return group_of
-    return kernels.refine(
-        task.falling, task.order, group_of, task.num_groups, target, task.memory, task.memory_limit, MAX_SWEEPS
+    refined = group_of if in_place else group_of.copy()
+    swap_until_even(
+        task.falling, task.order, refined, task.num_groups, target, task.memory, task.memory_limit, MAX_SWEEPS
     )
+    return refined
 
 
 def keep_names(task: PartitionTask, group_of: Numbers) -> Numbers:
@@ -60,7 +62,7 @@ def keep_names(task: PartitionTask, group_of: Numbers) -> Numbers:
     pairs, counts = np.unique(group_of * num_groups + task.placement, return_counts=True)
     names = np.full(num_groups, -1)
     is_taken = np.zeros(num_groups, np.bool_)
-    for pair in pairs[kernels.heaviest_first(counts.astype(np.int64))].tolist():
+    for pair in pairs[heaviest_first(counts.astype(np.int64))].tolist():
         group, name = divmod(pair, num_groups)
         if names[group] < 0 and not is_taken[name]:
             names[group], is_taken[name] = name, True
@@ -120,11 +122,12 @@ def _best(task: PartitionTask) -> Numbers:
 
 
 def _longest_first(task: PartitionTask) -> Numbers:
-    return refine(task, kernels.deal_longest_first(task.falling, task.order, task.num_groups), task.bound)
+    dealt = deal_longest_first(task.falling, task.order, task.num_groups)
+    return refine(task, dealt, task.bound, in_place=True)
 
 
 def _differencing(task: PartitionTask) -> Numbers:
-    return kernels.deal_by_differencing(task.falling, task.order, task.num_groups)
+    return deal_by_differencing(task.falling, task.order, task.num_groups)
 
 
 def _swapped_in_place(task: PartitionTask, placement: Numbers, target: int) -> Numbers:

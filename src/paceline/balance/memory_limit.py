@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.balance import kernels
 from paceline.balance.costs import Numbers
 from paceline.balance.group_search import MAX_SWEEPS, find_groups, keep_names, refine, share_real, target_load
+from paceline.balance.kernels import deal_by_differencing, deal_longest_first, heaviest_first, swap_until_even
 from paceline.balance.partition_task import NO_MEMORY_LIMIT, PartitionTask
 from paceline.balance.partition_values import MemoryLimitError, Method
 
@@ -28,7 +28,7 @@ def find_groups_within_memory(task: PartitionTask, method: Method, tolerance: fl
     unlimited = find_groups(task.without_limit(), method, tolerance)
     if task.memory_fits(unlimited):
         return unlimited
-    fitter = _MemoryFitter(task=task, order=kernels.heaviest_first(np.where(task.real, task.memory, -1)))
+    fitter = _MemoryFitter(task=task, order=heaviest_first(np.where(task.real, task.memory, -1)))
     target = task.bound if task.placement is None else target_load(task, tolerance)
     # keep the even costs if possible: swap only what is above the memory limit, and raise costs as little as that takes
     for factor in _COST_LIMITS:
@@ -56,17 +56,18 @@ class _MemoryFitter:
 
     def fit(self, group_of: Numbers, max_cost: int) -> Numbers:
         """Swap until memory fits or nothing helps, with no group's cost above `max_cost`."""
-        task = self.task
-        return kernels.refine(
-            task.memory[self.order], self.order, share_real(task, group_of), task.num_groups, task.memory_limit,
+        task, fitted = self.task, share_real(self.task, group_of).copy()
+        swap_until_even(
+            task.memory[self.order], self.order, fitted, task.num_groups, task.memory_limit,
             task.costs, max_cost, MAX_SWEEPS,
         )  # fmt: skip
+        return fitted
 
     def fitting_deals(self) -> list[Numbers]:
         """Deal by memory in both ways; return the groups that fit."""
         deals: tuple[Callable[[Numbers, Numbers, int], Numbers], ...] = (
-            kernels.deal_longest_first,
-            kernels.deal_by_differencing,
+            deal_longest_first,
+            deal_by_differencing,
         )
         by_memory = self.task.memory[self.order]
         fitted = [self.fit(deal(by_memory, self.order, self.task.num_groups), _NO_COST_LIMIT) for deal in deals]

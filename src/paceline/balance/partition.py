@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.balance.costs import whole_costs
+from paceline.balance.memory_limit import find_groups_within_memory
+from paceline.balance.partition_task import make_task
 from paceline.balance.partition_values import Method, Partition
 from paceline.errors import InputError, choice, whole_number
 
@@ -49,10 +51,6 @@ def partition(
         InputError: If an argument cannot be used.
         MemoryLimitError: If no groups were found within the memory limit.
     """
-    # Here and not above: these import the kernels and with them numba, which takes longer than the rest of Paceline.
-    from paceline.balance.memory_limit import find_groups_within_memory
-    from paceline.balance.partition_task import make_task
-
     method = choice(Method, "method", method)
     num_groups = whole_number("num_groups", num_groups, least=1)
     if not 0 <= tolerance < float("inf"):

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from paceline.plan.order import Ids
 from paceline.plan.tail import Summary, Tail
 
 
@@ -72,19 +69,17 @@ class Deal:
         # a step's rows go round the ranks: rank r has rows r, r + W, r + 2W, ... of them
         return -(-(self.num_rows(step) - rank) // self.world_size) if self.num_rows(step) > rank else 0
 
-    def positions(self, rank: int, first_step: int, num_steps: int) -> Ids:
-        """Return the positions of one rank's rows: (step, slot), -1 where there is none.
+    def slots(self, rank: int, first_step: int, num_steps: int) -> tuple[int, int]:
+        """Return the position in the first slot of one rank's steps, and how many of their slots hold one.
 
-        With the tail `repeat` positions at and beyond `num_samples` are those that come again.
+        From slot to slot positions grow by the number of ranks, and slots fill from the front, step after step. With
+        the tail `repeat` all of them hold one: positions at and beyond `num_samples` are those that come again.
         """
-        begin, end = (step * self.samples_per_step + rank for step in (first_step, first_step + num_steps))
-        positions = np.arange(begin, end, self.world_size, dtype=np.int64).reshape(num_steps, self.batch_size)
-        if self.tail is not Tail.REPEAT:
-            # only the last steps can hold less: the rest of the block is left untouched
-            full = max(0, self.num_used // self.samples_per_step - first_step)
-            short = positions[full:]
-            short[short >= self.num_used] = -1
-        return positions
+        begin, num_slots = first_step * self.samples_per_step + rank, num_steps * self.batch_size
+        if self.tail is Tail.REPEAT:
+            return begin, num_slots
+        num_left = -(-(self.num_used - begin) // self.world_size)
+        return begin, min(max(0, num_left), num_slots)
 
     def where(self, position: int) -> tuple[int, int, int] | None:
         """Return (rank, step, slot) of a position, or None if no rank gets it."""

@@ -163,19 +163,13 @@ class Plan:
         first_step, num_steps = checked_steps(self.num_steps, first_step, num_steps)
         if self._even is not None:
             return self._even_rows(self._even, rank, epoch, first_step, num_steps)
-        positions = self._deal.positions(rank, first_step, num_steps)
-        order = self._order(epoch)
-        if self.tail is Tail.REPEAT:
-            return order.samples_at((positions + self.start) % self.num_samples)
-        missing = None
-        if num_steps and positions[-1, -1] < 0:  # slots fill from the front, step after step
-            missing = positions < 0
-            positions[missing] = 0
-        positions += self.start
-        samples = order.samples_at(positions)
-        if missing is not None:
-            samples[missing] = -1
-        return samples
+        rows = np.empty((num_steps, self.batch_size), dtype=np.int64)
+        flat = rows.reshape(-1)
+        begin, num_real = self._deal.slots(rank, first_step, num_steps)
+        flat[num_real:] = -1
+        begin = (self.start + begin) % self.num_samples  # with the tail `repeat`, positions begin again
+        self._order(epoch).samples_along(begin, self.world_size, flat[:num_real])
+        return rows
 
     def where(self, sample: int, epoch: int = 0) -> tuple[int, int, int] | None:
         """Return the (rank, step, slot) that sees a sample, or None if this plan does not use it.

@@ -25,11 +25,6 @@ def fold(*words: int) -> int:
     return state
 
 
-def round_keys(key: int, count: int) -> NDArray[np.uint32]:
-    """Return `count` 32-bit words drawn from the key."""
-    return random_words(key, np.arange(count, dtype=np.uint64))
-
-
 def random_words(key: int, counters: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """Return the 32-bit words at the given positions of the key's random stream."""
     state = counters * np.uint64(_STRIDE) + np.uint64(key)
