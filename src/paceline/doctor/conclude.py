@@ -22,7 +22,7 @@ _Positions = Mapping[int, StackPosition]
 
 
 def conclude(job: SeenJob) -> Diagnosis:
-    """Return what can be sentences of a job, and what cannot."""
+    """Return what can be said of a job, and what cannot."""
     positions = {seen.rank: find_position(seen) for seen in job.ranks}
     left = {rank: position for rank, position in positions.items() if position.way_out is not None}
     moved = {seen.rank for seen in job.ranks if seen.has_moved} - left.keys()

@@ -19,10 +19,12 @@ from paceline.doctor.process_table import (
     ranks_below,
     read_processes,
 )
-from paceline.doctor.spy import SpyError, look_at
+from paceline.doctor.spy import look_at
 from paceline.doctor.stack_calls import is_worker, rank_in_stack
 from paceline.errors import InputError, name_ranks
+from paceline.process.hidden_secrets import without_secrets
 from paceline.process.launchers import LaunchedRank
+from paceline.process.native_stacks import SpyError
 from paceline.process.procfs import folder_of
 
 _MAX_NAME = 60
@@ -149,7 +151,8 @@ def _absent(
 
 def _name(processes: Mapping[int, Process], candidate: Candidate) -> str:
     launcher = outermost_launcher(processes, candidate)
-    words = [os.path.basename(word) if "/" in word else word for word in launcher.command] or [launcher.name]
+    words = [os.path.basename(word) if "/" in word else word for word in without_secrets(launcher.command)]
+    words = words or [launcher.name]
     if launcher.is_python and len(words) > 1:
         words = words[1:]
     text = " ".join(words)

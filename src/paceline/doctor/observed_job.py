@@ -6,30 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paceline.guard.verdict.finding import Finding, RankGroup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """One line of a stack."""
-
-    function: str
-    file: str
-    line: int
-    variables: Mapping[str, str] = field(default_factory=dict)  # the few that say who and where a rank is
-
-    @property
-    def is_native(self) -> bool:
-        """Whether it is machine code, and the file a library."""
-        return ".so" in self.file.rpartition("/")[2] or self.line == 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
-    """A thread of a rank, innermost frame first."""
-
-    name: str
-    is_main: bool
-    frames: tuple[Frame, ...]
+from paceline.process.native_stacks import Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

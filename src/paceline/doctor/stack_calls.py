@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from paceline.doctor.exit_trace import MPI_EXIT, PYTHON_EXIT
-from paceline.doctor.observed_job import Frame, Look, SeenRank, Thread
-from paceline.guard.rank.call_sites import is_library
+from paceline.doctor.observed_job import Look, SeenRank
+from paceline.guard.observe.stack_reading import is_not_own, own_frames
 from paceline.guard.shared_memory.operations import BY_NAME, Family, Needs
+from paceline.process.native_stacks import Frame, Thread
 
 _TORCH_FILES = ("torch/distributed/distributed_c10d.py", "torch/distributed/_functional_collectives.py")
 _MPI_SYMBOL = re.compile(r"^P?MPI_([A-Z]\w*?)(_c)?$")
@@ -19,7 +20,6 @@ _WORK_WAIT = re.compile(r"^c10d::(\w*::)*\w*Work\w*::(wait|synchronize)")
 _REDUCER = re.compile(r"^c10d::Reducer::")
 _REDUCER_END = re.compile(r"^c10d::Reducer::finalize_backward")
 _GPU_WAIT = re.compile(r"^cu(da)?\w*Synchronize")
-_STANDARD_LIBRARY = re.compile(r"/lib(64)?/(python|pypy)3[.\d]*/")
 _EXIT_FRAMES = (("/threading.py", "_shutdown"), ("multiprocessing/util.py", "_exit_function"))
 _DOING = {"D": "waits for a disk or another device", "T": "was stopped by a signal", "t": "is held by a debugger"}
 _KERNEL = {
@@ -186,11 +186,10 @@ def _names_no_group(frame: Frame) -> bool:
 def _mpi_call(frame: Frame) -> StackPosition | None:
     if not frame.is_native:
         return None
-    library = frame.file.rpartition("/")[2]
     symbol = _MPI_SYMBOL.match(frame.function)
     if symbol is not None:
         name = symbol.group(1)
-    elif library.startswith("MPI.") and "mpi4py" in frame.file:
+    elif frame.library.startswith("MPI.") and "mpi4py" in frame.code_file:
         name = frame.function.rpartition(".")[2]
     else:
         return None
@@ -204,15 +203,8 @@ def _mpi_call(frame: Frame) -> StackPosition | None:
 
 def _path(thread: Thread, cwd: str) -> tuple[str, ...]:
     """Return the lines of the user's own code, innermost first; the innermost of any Python code if there is none."""
-    python = [frame for frame in thread.frames if not frame.is_native]
-    own = [frame for frame in python if not is_not_own(frame.file)]
     prefix = f"{cwd}{os.sep}" if cwd else ""
-    return tuple(f"{frame.file.removeprefix(prefix)}:{frame.line}" for frame in own or python[:1])
-
-
-def is_not_own(file: str) -> bool:
-    """Say whether a file belongs to Python or an installed package, in whatever environment."""
-    return is_library(file, ()) or _STANDARD_LIBRARY.search(file) is not None
+    return tuple(f"{frame.file.removeprefix(prefix)}:{frame.line}" for frame in own_frames(thread))
 
 
 def _doing(seen: SeenRank) -> str:

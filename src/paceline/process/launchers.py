@@ -6,7 +6,9 @@ here looks at the environment of this process unless it is handed in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import PurePath
 from typing import NamedTuple
 
 from paceline.errors import InputError
@@ -116,6 +118,21 @@ def launched_rank(environ: Mapping[str, str]) -> LaunchedRank | None:
         local_size=_number(environ, launcher.local_size, launcher),
         job=tuple(environ.get(name, "") for name in (*TORCH_JOB_VARIABLES, *LAUNCHER_JOB_VARIABLES)),
     )
+
+
+def hydra_job(command: Sequence[str]) -> str:
+    """Return what is equal for all proxies of a job that hydra runs, on whatever machine; "" if it is not a proxy's.
+
+    Jobs that a rank spawns have the same address and another number of their process group.
+
+    >>> hydra_job(["/bin/hydra_pmi_proxy", "--control-port", "n1:35753", "--rmk", "user", "--pgid", "0"])
+    'hydra n1:35753 0'
+    """
+    options = dict(pairwise(command))
+    found = [options.get(name) for name in ("--control-port", "--pgid")]
+    if not command or PurePath(command[0]).name != "hydra_pmi_proxy" or None in found:
+        return ""
+    return f"hydra {found[0]} {found[1]}"
 
 
 def _number(environ: Mapping[str, str], name: str | None, launcher: Launcher) -> int | None:

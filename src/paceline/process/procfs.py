@@ -165,6 +165,39 @@ def _of_threads(pid: int, column: int) -> float:
     return total / 1e9
 
 
+class ThreadActivity(NamedTuple):
+    """What one thread does, as the kernel sees it.
+
+    Attributes:
+        state: R, S, D, T ...
+        seconds: How long it has had a processor.
+        wait: The kernel function in which it sleeps; empty if it does not, or may not be read.
+    """
+
+    state: str
+    seconds: float
+    wait: str
+
+
+def thread_activities(pid: int) -> dict[int, ThreadActivity]:
+    """Return what each thread of a process does, by its number; those that end meanwhile are left out."""
+    found = {}
+    with suppress(OSError):
+        for task in os.scandir(_PROC / str(pid) / "task"):
+            with suppress(OSError, ValueError, IndexError):
+                state = Path(task.path, "stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+                seconds = int(Path(task.path, "schedstat").read_text().split()[0]) / 1e9
+                wait = Path(task.path, "wchan").read_text().strip().removeprefix("0")
+                found[int(task.name)] = ThreadActivity(state, seconds, wait)
+    return found
+
+
+def mapped_files(pid: int) -> set[str]:
+    """Return the files that a process has in its memory. Raise OSError if that may not be read."""
+    lines = (_PROC / str(pid) / "maps").read_text(errors="replace").splitlines()
+    return {line.split(maxsplit=5)[5] for line in lines if "/" in line}
+
+
 def ticks_to_seconds(ticks: int) -> float:
     """Return clock ticks, as the kernel counts them, in seconds."""
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -182,13 +215,8 @@ def bytes_read(pid: int) -> tuple[int, int]:
     return int(lines["rchar"]), int(lines["read_bytes"])
 
 
-def files_in_use(folder: Path) -> set[str]:
-    """Return the names of the files of a folder that some process that we may look at has open or mapped."""
-    # in this order: a file is opened, mapped, and only then closed
-    return _opened(folder) | _mapped(folder)
-
-
-def _opened(folder: Path) -> set[str]:
+def files_opened(folder: Path) -> set[str]:
+    """Return the names of the files of a folder that some process that we may look at has open."""
     names = set()
     for descriptors in _PROC.glob("[0-9]*/fd"):
         with suppress(OSError):  # the process has ended, or is another user's
@@ -200,7 +228,8 @@ def _opened(folder: Path) -> set[str]:
     return names
 
 
-def _mapped(folder: Path) -> set[str]:
+def files_mapped(folder: Path) -> set[str]:
+    """Return the names of the files of a folder that some process that we may look at has mapped."""
     names = set()
     for maps in _PROC.glob("[0-9]*/maps"):
         with suppress(OSError):  # the process has ended, or is another user's

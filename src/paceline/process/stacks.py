@@ -10,8 +10,8 @@ are two questions, because frames that are looked at while Python makes them may
 
 A question may come late. When Python ends it takes its handlers away, and a signal that nobody handles kills; so does
 one that comes after the process has become another program. So the kernel is asked first whether the process would
-handle it and still has the file open. What a signal cannot help: a `poll`, `select` or `sleep` of compiled code that it
-interrupts returns early; other calls of the system are made again.
+handle it and still has the file open. A process is not asked while compiled code of it waits in a call that a signal
+would make return early, such as `poll`.
 """
 
 from __future__ import annotations
@@ -110,12 +110,14 @@ def ask_for_stacks(files: Mapping[int, Path], signals: StackSignals, *, seconds:
         signals: Those by which they answer.
         seconds: How long to wait for the answer to each question.
     """
+    from paceline.process.fragile_calls import signal_would_harm  # ranks load this module, and do not need that
+
     sizes = {pid: path.stat().st_size for pid, path in files.items() if path.exists()}
     for question in signals:
         silent = [pid for pid, size in sizes.items() if files[pid].stat().st_size == size]
         for pid in silent:
             with suppress(OSError):
-                if _would_answer(pid, question, files[pid]):
+                if _would_answer(pid, question, files[pid]) and not signal_would_harm(pid):
                     os.kill(pid, question)
         end = time.monotonic() + seconds
         while any(files[pid].stat().st_size == sizes[pid] for pid in silent) and time.monotonic() < end:

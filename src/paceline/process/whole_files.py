@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ def open_whole(
 ) -> Iterator[IO[Any]]:
     """Open a file for writing bytes that takes its place when the block ends; if it raises, what was there stays.
 
+    A file that takes the place of another has its permissions. If the path is a link, it stays one, and what it leads
+    to is replaced.
+
     Args:
         path: Where the file goes. Its folder must be there.
         aside: What it is called until then, in the same folder. By default a hidden name of this process, so that
@@ -23,9 +27,11 @@ def open_whole(
             the file is whole for readers, but not after a power cut.
         buffering: As `open` has it.
     """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
     aside = path.with_name(f".{path.name}.{os.getpid()}") if aside is None else aside
     try:
         with open(aside, "wb", buffering=buffering) as file:
+            _keep_mode(path, file.fileno())
             yield file
             if to_disk:
                 file.flush()
@@ -36,6 +42,15 @@ def open_whole(
         raise
     if to_disk:
         _sync_folder(path.parent)
+
+
+def _keep_mode(path: Path, descriptor: int) -> None:
+    """Give an open file the permissions of the one it replaces, before anything is in it."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return  # it replaces nothing: the umask decides
+    os.fchmod(descriptor, mode)
 
 
 def write_whole(path: Path, content: bytes) -> None:

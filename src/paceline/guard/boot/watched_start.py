@@ -41,14 +41,17 @@ def start(folder: str, package: str, before: set[str]) -> None:
         import pathlib
 
         from paceline.guard.rank.hooks import arrive
+        from paceline.process.private_files import is_private_folder
 
-        arrive(pathlib.Path(folder))
+        if is_private_folder(folder):  # a process that has outlived its run may find what another user put there
+            arrive(pathlib.Path(folder))
         make_way(before)
     except Exception as error:  # the script must run as it would have; the judge says that it is not watched
         try:
-            with open(os.path.join(folder, f"problem.{os.getpid()}"), "w") as file:
-                file.write(f"{type(error).__name__}: {error}")
-        except OSError:
+            from paceline.process.private_files import write_private
+
+            write_private(os.path.join(folder, f"problem.{os.getpid()}"), f"{type(error).__name__}: {error}".encode())
+        except (OSError, ImportError):
             pass  # nobody can be told: the folder has gone, or is full
 
 

@@ -12,23 +12,38 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from paceline.guard.judge.patience import Patience, coming_ranks
+from paceline.guard.judge.latency import add_latency
+from paceline.guard.judge.patience import LEAVE_SECONDS, Patience, coming_ranks
 from paceline.guard.observe.board_reader import differing_positions
 from paceline.guard.observe.kernel_view import activity
 from paceline.guard.observe.local_rings import Rings
+from paceline.guard.observe.pair_reader import unequal_tables
 from paceline.guard.observe.watched_job import WatchedJob
-from paceline.guard.shared_memory.layout import MAX_THREADS, STOPPED, THREAD_WORDS, THREADS_AT
-from paceline.guard.verdict.diagnose import find_certain, find_first_failure, find_mismatch_at, find_stuck
+from paceline.guard.shared_memory.layout import (
+    ENQUEUES,
+    MAX_THREADS,
+    SIDE_STREAMS,
+    STOPPED,
+    THREAD_WORDS,
+    THREADS_AT,
+)
+from paceline.guard.verdict.diagnose import (
+    find_certain,
+    find_first_failure,
+    find_mismatch_at,
+    find_stuck,
+    find_unequal_pair,
+)
 from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Position, Snapshot
-from paceline.guard.verdict.stuck_ranks import stuck_ranks
+from paceline.guard.verdict.waits.enqueued_calls import stream_snapshot
+from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 from paceline.process.procfs import processor_seconds, starved_seconds
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
 _SWEEP_SECONDS = 0.1
-_CPU_SECONDS = 0.002  # what a rank must have had of the processor in that time, unless it sleeps
 
 _Marks = dict[int, tuple[int, ...]]
 
@@ -39,14 +54,17 @@ class _Memory:
 
     marks: _Marks = field(default_factory=dict)
     judged: _Marks | None = None  # marks that were judged, and nothing was found
+    streams_judged: _Marks | None = None  # the same, of what ranks have enqueued
     stuck: _Marks = field(default_factory=dict)  # of the last look, cautiously
     staying: _Marks = field(default_factory=dict)  # of the last look, if nothing is buffered
     staying_since: float = 0.0
     cpu_then: dict[int, float] = field(default_factory=dict)
     ended: frozenset[int] = frozenset()
     swept_at: float = 0.0
+    is_unswept: bool = False  # something has changed since
     patience: Patience = field(default_factory=Patience)  # with a finding that is held back for a moment
     stuck_patience: Patience = field(default_factory=Patience)  # with one about ranks that can never move
+    stream_patience: Patience = field(default_factory=Patience)  # with one about streams that can never move
 
 
 class Judge:
@@ -63,17 +81,25 @@ class Judge:
             finding = self._look_at(job, self._memories.setdefault(job.name, _Memory()))
             if finding is not None:
                 return finding
+        for snapshot in self._rings.starting():
+            finding = find_certain(self._inspection(snapshot))
+            if finding is not None:
+                return add_latency(snapshot, finding)
         return None
 
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""
         for job in self._rings.jobs():
-            snapshot = job.snapshot(history=_LONG_HISTORY)
+            snapshot = self._snapshot(job)
             finding = find_certain(self._inspection(snapshot))
             if finding is None and failed:
                 finding = find_first_failure(Inspection(snapshot))
             if finding is not None:
-                return self._with_latency(snapshot, finding)
+                return add_latency(snapshot, finding)
+        for snapshot in self._rings.starting(has_ended=True) if failed else ():
+            finding = find_first_failure(Inspection(snapshot))
+            if finding is not None:
+                return add_latency(snapshot, finding)
         return None
 
     def _inspection(self, snapshot: Snapshot) -> Inspection:
@@ -96,6 +122,7 @@ class Judge:
         | a rank has stopped or ended, or a finding is held back | everything that is certain, with the whole past   |
         | something else has changed                             | what boards show, and who is missed by new calls  |
         | a rank waits and has not moved                         | who can never move, if nothing was certain        |
+        | no rank has moved, and some have enqueued calls        | whose streams can never move                      |
         """
         job.note_memory()
         marks = job.marks()
@@ -106,12 +133,14 @@ class Judge:
         must_look = bool(stopped) or memory.patience.held_since is not None or (ended != memory.ended and changed)
         memory.marks, memory.ended = marks, ended
         finding = None
+        if changed:
+            memory.stream_patience.forget()
         if must_look:
             finding = self._find_certain(job)
             if finding is None:
                 for rank in stopped:
                     job.let_go_on(rank)  # what it saw of another rank fits after all
-        elif changed:
+        elif changed or memory.is_unswept:
             finding = self._find_missed(job, memory) or self._find_gone(job)
         if finding is not None:
             held = memory.patience.holds_back(finding, coming_ranks(finding), lambda rank: _starved(job, rank))
@@ -121,24 +150,36 @@ class Judge:
             finding = self._find_stuck(job, memory, marks)
             if not memory.stuck and not memory.staying:
                 memory.stuck_patience.forget()
+        if finding is None and not changed and marks != memory.streams_judged and _have_one_stream(marks):
+            finding = self._find_stuck_streams(job, memory, marks)
         return finding
 
+    def _snapshot(self, job: WatchedJob) -> Snapshot:
+        """Take a snapshot with the whole past, and with tables of counts that do not fit."""
+        return replace(job.snapshot(history=_LONG_HISTORY), tables=unequal_tables(self._folder, job.worlds))
+
     def _find_certain(self, job: WatchedJob) -> Finding | None:
-        snapshot = job.snapshot(history=_LONG_HISTORY)
+        snapshot = self._snapshot(job)
         finding = find_certain(self._inspection(snapshot))
-        return self._with_latency(snapshot, finding) if finding is not None else None
+        return add_latency(snapshot, finding) if finding is not None else None
 
     def _find_missed(self, job: WatchedJob, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""
         now = time.monotonic()
         if now - memory.swept_at < _SWEEP_SECONDS:
+            memory.is_unswept = True  # ranks that have missed each other may never change anything again
             return None
-        memory.swept_at = now
-        for communicator, sequence in differing_positions(self._folder, job.worlds):
+        memory.swept_at, memory.is_unswept = now, False
+        for communicator, sequence in differing_positions(self._folder, job.worlds, job.rename):
             snapshot = job.snapshot(history=_LONG_HISTORY)
             finding = find_mismatch_at(self._inspection(snapshot), Position(communicator, sequence))
             if finding is not None:
-                return self._with_latency(snapshot, finding)
+                return add_latency(snapshot, finding)
+        if unequal_tables(self._folder, job.worlds):
+            snapshot = self._snapshot(job)
+            finding = find_unequal_pair(self._inspection(snapshot))
+            if finding is not None:
+                return add_latency(snapshot, finding)
         return None
 
     def _find_gone(self, job: WatchedJob) -> Finding | None:
@@ -169,6 +210,21 @@ class Judge:
             memory.judged = marks
         return None
 
+    def _find_stuck_streams(self, job: WatchedJob, memory: _Memory, marks: _Marks) -> Finding | None:
+        """Look for calls that were enqueued and can never complete, while the programs of their ranks go on."""
+        snapshot, moving = self._still_snapshot(job, marks, history=_LONG_HISTORY)
+        if moving:
+            return None
+        enqueued = stream_snapshot(snapshot)
+        stuck = stuck_ranks(enqueued, cautious=True) if enqueued is not None else frozenset()
+        finding = find_stuck(self._inspection(enqueued), cautious=True) if enqueued is not None and stuck else None
+        if finding is None:
+            memory.streams_judged = marks
+            return None
+        alive = {rank for rank, state in enumerate(snapshot.ranks) if state is None or state.end is None}
+        held = memory.stream_patience.holds_back(finding, alive - stuck, lambda rank: _starved(job, rank))
+        return None if held else add_latency(snapshot, finding)
+
     def _still_snapshot(self, job: WatchedJob, marks: _Marks, *, history: int) -> tuple[Snapshot, frozenset[int]]:
         """Take a snapshot in which every rank that has moved meanwhile is taken to run; return who they are."""
         snapshot = job.snapshot(history=history)
@@ -186,7 +242,7 @@ class Judge:
             found = activity(job.ranks[rank].process.pid)
             if found is None:
                 continue
-            worked = _cpu(job, rank) - memory.cpu_then.get(rank, 0.0) >= _CPU_SECONDS
+            worked = _cpu(job, rank) - memory.cpu_then.get(rank, 0.0) >= LEAVE_SECONDS
             if found.state != "S" and not (worked and found.state == "R"):
                 return False
         return True
@@ -195,6 +251,7 @@ class Judge:
         """Make the finding from a snapshot with the past, if nothing has moved after all."""
         marks = job.marks()
         snapshot, _ = self._still_snapshot(job, marks, history=_LONG_HISTORY)
+        snapshot = replace(snapshot, tables=unequal_tables(self._folder, job.worlds))
         if any(marks[rank] != mark for rank, mark in held.items()):
             return None
         if stuck_ranks(snapshot, cautious=cautious) != held.keys():
@@ -204,28 +261,21 @@ class Judge:
             return None
         if finding.kind is FindingKind.DEADLOCK:
             alive = {rank for rank, state in enumerate(snapshot.ranks) if state is None or state.end is None}
-            if memory.stuck_patience.holds_back(finding, alive - held.keys(), lambda rank: _starved(job, rank)):
+            coming = alive - held.keys()
+            inside = {rank: _cpu(job, rank) for rank in coming if rank in marks and _waits(marks[rank])}
+            if memory.stuck_patience.holds_back(finding, coming, lambda rank: _starved(job, rank), inside):
                 return None
-        return self._with_latency(snapshot, finding)
-
-    def _with_latency(self, snapshot: Snapshot, finding: Finding) -> Finding:
-        """Add how long after the last event that made it certain the finding comes."""
-        last = 0
-        for state in snapshot.ranks:
-            if state is None:
-                continue
-            events = [waiting.call.entered_ns for waiting in state.waiting]
-            events += [state.stop.call.entered_ns] if state.stop is not None else []
-            events += [state.end.at_ns] if state.end is not None else []
-            last = max([last, *events])
-        now = time.monotonic_ns()
-        latency = (now - last) / 1e6 if last else 0.0
-        return replace(finding, latency_ms=round(max(0.0, latency), 1), decided_ns=now)
+        return add_latency(snapshot, finding)
 
 
 def _waits(mark: tuple[int, ...]) -> bool:
     """Say whether some thread of a rank is inside a call."""
     return any(mark[THREADS_AT : THREADS_AT + MAX_THREADS * THREAD_WORDS : THREAD_WORDS])
+
+
+def _have_one_stream(marks: _Marks) -> bool:
+    """Say whether some backend only enqueues, and every rank enqueues in one stream: then there is one order."""
+    return any(mark[ENQUEUES] for mark in marks.values()) and not any(mark[SIDE_STREAMS] for mark in marks.values())
 
 
 def _starved(job: WatchedJob, rank: int) -> float:

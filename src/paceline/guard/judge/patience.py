@@ -2,20 +2,22 @@
 
 They may show who is the odd one out where calls differ, and send the message that tells why others wait for ever.
 There the moment is one in which those ranks could move: time in which one wanted a processor and had none, because
-the machine is busy with other work, does not count, up to a limit. Who has gone is clear without ranks that compute;
-only those that are about to leave a call are waited for so long, since they may go too.
+the machine is busy with other work, does not count, up to a limit. A rank inside a call needs little to leave it: once
+it has had that, it stays there because it waits. Who has gone is clear without ranks that compute; only those that are
+about to leave a call are waited for so long, since they may go too.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from paceline.guard.verdict.finding import Finding, FindingKind, GroupState
 
 GATHER_SECONDS = 0.5
 MOST_SECONDS = 2.0  # however busy the machine is
+LEAVE_SECONDS = 0.002  # what a rank that polls needs of a processor to leave a call that is over
 _TOLD_BY_OTHERS = (FindingKind.MISMATCH, FindingKind.DEADLOCK)  # findings that other ranks may turn into a better one
 
 
@@ -29,14 +31,22 @@ class Patience:
 
     held_since: float | None = None
     _starved_then: dict[int, float] = field(default_factory=dict)
+    _worked_then: dict[int, float] = field(default_factory=dict)
 
-    def holds_back(self, finding: Finding, coming: Set[int], starved: Callable[[int], float]) -> bool:
+    def holds_back(
+        self,
+        finding: Finding,
+        coming: Set[int],
+        starved: Callable[[int], float],
+        inside: Mapping[int, float] | None = None,
+    ) -> bool:
         """Say whether to wait for ranks that are coming.
 
         Args:
             finding: What would be said now.
             coming: The ranks that may still tell more.
             starved: Tells for how many seconds in all a rank has wanted a processor and had none.
+            inside: For how many seconds in all those that are inside a call have had a processor.
         """
         now = time.monotonic()
         if self.held_since is None:
@@ -46,9 +56,13 @@ class Patience:
             return False
         for rank in coming - self._starved_then.keys():
             self._starved_then[rank] = starved(rank)
+        inside = inside or {}
+        for rank, worked in inside.items():
+            self._worked_then.setdefault(rank, worked)
         lost = 0.0
         if held > GATHER_SECONDS:
             slow = coming if finding.kind in _TOLD_BY_OTHERS else coming & _ranks_behind(finding)
+            slow -= {rank for rank, worked in inside.items() if worked - self._worked_then[rank] >= LEAVE_SECONDS}
             lost = max((starved(rank) - self._starved_then[rank] for rank in slow), default=0.0)
         return bool(coming) and held - lost <= GATHER_SECONDS
 
@@ -56,6 +70,7 @@ class Patience:
         """There is no finding any more."""
         self.held_since = None
         self._starved_then.clear()
+        self._worked_then.clear()
 
 
 def coming_ranks(finding: Finding) -> set[int]:

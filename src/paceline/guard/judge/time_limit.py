@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from paceline.errors import name_ranks
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.verdict.finding import Cause, Finding, FindingKind, GroupState, RankGroup
-from paceline.guard.verdict.wording import call_name, verb
+from paceline.guard.verdict.rank_names import naming
+from paceline.guard.verdict.wording import call_name, name_ranks, verb
 
 _LOOK_SECONDS = 0.1  # between two looks
 
@@ -53,7 +53,8 @@ class TimeLimit:
             }
             ranks = tuple(number for number, passed in seconds.items() if passed >= self._seconds)
             if ranks:
-                return self._finding(job, ranks, max(seconds.values()))
+                with naming(job.world_ranks):
+                    return self._finding(job, ranks, max(seconds.values()))
         return None
 
     def _finding(self, job: WatchedJob, ranks: tuple[int, ...], seconds: float) -> Finding:

@@ -5,33 +5,46 @@ Ranks compare on the board themselves; two that write at the very same moment ca
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import numpy
 
 from paceline.guard.shared_memory.board import calls_differ, sizes_differ
-from paceline.guard.shared_memory.layout import BOARD_ROWS
+from paceline.guard.shared_memory.layout import BOARD_ROWS, BRIDGE_PREFIX
 from paceline.guard.shared_memory.record_fields import WORD
+from paceline.process.private_files import names_in
 
+_Words = numpy.ndarray[tuple[int], numpy.dtype[numpy.uint64]]
 _SEQUENCE_SHIFT = numpy.uint64(32)
 
 
-def differing_positions(folder: Path, worlds: Iterable[str]) -> list[tuple[str, int]]:
-    """Return each communicator of these worlds and sequence number at which its members differ."""
+def differing_positions(
+    folder: Path, worlds: Iterable[str], rename: Callable[[str], str] = str
+) -> list[tuple[str, int]]:
+    """Return each communicator of these worlds and sequence number at which its members differ.
+
+    `rename` gives a communicator that two jobs share one name for both. Each has a board of its own for it, on which
+    the words of the others' members stay empty: so the two are put together.
+    """
     positions = []
     prefixes = tuple(f"board.{world}." for world in worlds)
-    for name in os.listdir(folder):
+    halves: dict[str, _Words] = {}
+    for name in names_in(folder):
         if name.startswith(prefixes):
+            identity = name.removeprefix("board.")
             with suppress(FileNotFoundError):  # its communicator has just been freed
                 words = numpy.fromfile(folder / name, dtype=numpy.uint64)
-                positions += [(name.removeprefix("board."), sequence) for sequence in differing_rows(words)]
-    return positions
+                if BRIDGE_PREFIX in name:
+                    before = halves.setdefault(rename(identity), words)
+                    halves[rename(identity)] = before | words if before.size == words.size else words
+                else:
+                    positions += [(identity, sequence) for sequence in differing_rows(words)]
+    return positions + [(name, sequence) for name, words in halves.items() for sequence in differing_rows(words)]
 
 
-def differing_rows(words: numpy.ndarray[tuple[int], numpy.dtype[numpy.uint64]]) -> list[int]:
+def differing_rows(words: _Words) -> list[int]:
     """Return the sequence numbers on a board at which members differ."""
     num_members = words.size * WORD // (2 * BOARD_ROWS * WORD)
     if num_members == 0:

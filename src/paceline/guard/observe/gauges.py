@@ -15,7 +15,7 @@ from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_CODE, Family, shown_name
 from paceline.guard.verdict.snapshot import EndKind
-from paceline.guard.verdict.waited_for import ranks_waited_for
+from paceline.guard.verdict.waits.waited_for import ranks_waited_for
 
 _WINDOW_SECONDS = 10.0  # over which rates are taken
 _FADE_SECONDS = 5.0  # how fast the past fades from the share of time in calls

@@ -37,6 +37,7 @@ class ProcessHandle:
     def __init__(self, pid: int, began: int) -> None:
         self.pid = pid
         self.ended_ns = 0  # when we saw that it had ended; 0 while it lives
+        self.alive_ns = 0  # when we last saw it alive, as far as that is noted; 0 if we never did
         self.status: int | None = None  # as wait gives it, once it has ended and if the kernel tells us
         self.note_ends: Callable[[], None] | None = None  # notes all ends so far in their order, this one among them
         self._descriptor: int | None = None
@@ -50,6 +51,12 @@ class ProcessHandle:
         if not self.ended_ns and _began(pid) != began:
             self.close()
             self.note_end(time.monotonic_ns())
+        if not self.ended_ns:
+            self.note_alive(time.monotonic_ns())
+
+    def note_alive(self, at_ns: int) -> None:
+        """Remember that the process was alive at this time."""
+        self.alive_ns = max(self.alive_ns, at_ns)
 
     def note_end(self, at_ns: int) -> None:
         """Remember when the process was first seen to have ended."""

@@ -7,22 +7,39 @@ records; `LocalRings` reads them from shared memory.
 
 from __future__ import annotations
 
-import os
 import resource
 import select
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from paceline.guard.observe.job_worlds import WorldMember, group_into_jobs
 from paceline.guard.observe.kernel_view import ProcessHandle
+from paceline.guard.observe.rank_starts import LaunchedJob, RankStarts, StartedRank
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.observe.watched_rank import WatchedRank
+from paceline.guard.observe.worlds.bridges import Bridge, JobMeeting, find_bridges, read_meetings, rename_half
+from paceline.guard.observe.worlds.job_worlds import (
+    JobMembers,
+    Link,
+    OutOfSight,
+    WorldMember,
+    group_into_jobs,
+    join_linked,
+)
 from paceline.guard.shared_memory import layout
+from paceline.guard.verdict.snapshot import Snapshot
+from paceline.process.private_files import names_in, read_private
 from paceline.process.procfs import out_of_memory_kills
+
+# what people call the world of those that another job has met
+_NAMES = {"Get_parent": "the spawned WORLD", "Connect": "the connected WORLD"}
+_MOST_PROBLEM_BYTES = 65_536
+_LOST_FOLDER = "somebody removed the folder of the run, so ranks that joined after that are not seen"
 
 
 class Rings(Protocol):
@@ -30,6 +47,9 @@ class Rings(Protocol):
 
     def jobs(self) -> list[WatchedJob]:
         """Return the jobs that are known now."""
+
+    def starting(self, *, has_ended: bool = False) -> list[Snapshot]:
+        """Return the jobs that no rank has joined yet, and in which one has ended that others need."""
 
     def wait(self, seconds: float) -> None:
         """Wait for the given time, or until a rank has ended."""
@@ -57,19 +77,71 @@ class LocalRings:
         _allow_many_files()
         self._folder = folder
         self._jobs: list[WatchedJob] = []
+        self._has_lost_folder = False  # what was open before stays readable
         self._seen: set[str] = set()  # names of rings that belong to a job
         self._rings: dict[int, _HeldRing] = {}  # by inode: a ring may have several names
         self._kills_before = out_of_memory_kills()
         self._ends = select.epoll()
         self._awaited: dict[int, ProcessHandle] = {}  # by descriptor: processes that have not ended
+        self._asked_ns = 0  # when the kernel was last asked who has ended
+        self._starts = RankStarts(folder, self._kills_before, self.await_end)
+        self._meetings: list[JobMeeting] = []  # of jobs with others
+        self._bridges: list[Bridge] = []  # between jobs that have certainly met
+        self._rename: Callable[[str], str] = str  # of communicators over these bridges
+        self._early: dict[LaunchedJob, dict[int, StartedRank]] = {}  # ranks that have ended before they joined
+        self._num_started = 0  # processes that have left a note that they are ranks
 
     def jobs(self) -> list[WatchedJob]:
         """Return the jobs that are known now."""
-        new = [name for name in os.listdir(self._folder) if name.startswith("ring.") and name not in self._seen]
+        names = names_in(self._folder)
+        self._has_lost_folder |= not names and not self._folder.exists()
+        new = [name for name in names if name.startswith("ring.") and name not in self._seen]
         num_joined = sum(self._read_name(name) for name in sorted(new))
-        if num_joined:
+        self._starts.read(names)
+        early = self._starts.ended_early(self._joined())
+        has_met, num_started = self._read_meetings(), self._starts.num_started
+        if num_joined or has_met or early != self._early or num_started != self._num_started:
+            self._early, self._num_started = early, num_started
             self._jobs = self._make_jobs()
         return self.known_jobs()
+
+    def _read_meetings(self) -> bool:
+        """Read which jobs have met others; say whether it is known of more of them now who has met whom."""
+        meetings: list[JobMeeting] = []
+        for held in self._rings.values():
+            held.reader.read_texts()
+            meetings += read_meetings(held.reader.texts)
+        # of those that were seen at the last look: whoever they have met said so before, and was read after that
+        seen = {meeting.bridge for meeting in self._meetings}
+        self._meetings, bridges = meetings, find_bridges([
+            meeting for meeting in meetings if meeting.bridge in seen or not meeting.is_second
+        ])  # fmt: skip
+        if bridges == self._bridges:
+            return False
+        self._bridges = bridges
+        names = {bridge.second.bridge: (bridge.first.world, bridge.first.bridge) for bridge in bridges}
+        self._rename = partial(rename_half, names=names)
+        for held in self._rings.values():
+            held.reader.rename_communicators(self._rename)
+        return True
+
+    def _joined(self) -> set[int]:
+        """Return the processes that are ranks of a job."""
+        return {held.rank.process.pid for held in self._rings.values() if held.rank is not None}
+
+    def starting(self, *, has_ended: bool = False) -> list[Snapshot]:
+        """Return the jobs that no rank has joined yet, and in which one has ended that others need."""
+        return list(self._starts.starting(self._joined(), has_ended=has_ended))
+
+    def out_of_sight(self) -> list[OutOfSight]:
+        """Return the ranks of each job that are not seen on this machine."""
+        found = [job.out_of_sight() for job in self._jobs] + self._starts.out_of_sight(self._joined())
+        return [unseen for unseen in found if unseen is not None]
+
+    @property
+    def num_seen(self) -> int:
+        """How many processes are ranks of a job, or have said that they will be."""
+        return len(self._rings) + self._starts.num_started
 
     def known_jobs(self) -> list[WatchedJob]:
         """Return the jobs that were known at the last look."""
@@ -77,11 +149,16 @@ class LocalRings:
 
     def _read_name(self, name: str) -> bool:
         """Take in a name of a ring; say whether its process is now known to be in that world."""
-        status = (self._folder / name).stat()
-        if status.st_size < layout.RING_BYTES:
+        try:
+            status = (self._folder / name).stat()
+            if status.st_size < layout.RING_BYTES:
+                return False
+            if status.st_ino not in self._rings:
+                reader = RingReader(self._folder / name)
+                reader.rename_communicators(self._rename)
+                self._rings[status.st_ino] = _HeldRing(reader)
+        except FileNotFoundError:  # somebody removes the folder just now
             return False
-        if status.st_ino not in self._rings:
-            self._rings[status.st_ino] = _HeldRing(RingReader(self._folder / name))
         held = self._rings[status.st_ino]
         if not held.reader.is_complete:
             return False
@@ -105,18 +182,51 @@ class LocalRings:
             if world in held.names
         ]
         jobs = []
-        for found in group_into_jobs(members):
+        links = [Link(first=bridge.first.world, second=bridge.second.world, name=_NAMES[bridge.second.kind])
+                 for bridge in self._bridges]  # fmt: skip
+        for found in join_linked(group_into_jobs(members), links):
             ranks = {}
             for number, inode in found.processes.items():
                 rank = self._rings[inode].rank  # type: ignore[index]
                 assert rank is not None
                 ranks[number] = rank
-            jobs.append(WatchedJob(found, ranks))
+            launched = self._launched(found, ranks)
+            early = self._early.get(launched, {}) if launched is not None else {}
+            early = {number: started for number, started in early.items() if number not in ranks}
+            starting, num_local = self._starting_here(found, launched)
+            jobs.append(WatchedJob(found, ranks, early, self._rename, starting - ranks.keys(), num_local))
         return jobs
+
+    def _starting_here(self, found: JobMembers, launched: LaunchedJob | None) -> tuple[frozenset[int], int | None]:
+        """Return the ranks that were started on this machine, or will be, and how many the launcher says there are."""
+        if launched is None:
+            return frozenset(), None
+        num_local = self._starts.num_local(launched)
+        if num_local == launched.size:  # then those that its ranks spawn are here too
+            return frozenset(range(found.num_numbers)), num_local
+        return frozenset(self._starts.ranks_of(launched)), num_local
+
+    def _launched(self, found: JobMembers, ranks: Mapping[int, WatchedRank]) -> LaunchedJob | None:
+        """Return the job as its launcher knows it, if all that have joined have the same numbers there.
+
+        Only then are ranks that have not joined known by the numbers of the launcher.
+        """
+        own = {number: rank for number, rank in ranks.items() if number not in found.world_ranks}
+        places = {number: self._starts.place_of(rank.process.pid) for number, rank in own.items()}
+        launched = {place[0] for place in places.values() if place is not None}
+        if len(launched) != 1 or any(place is None or place[1] != number for number, place in places.items()):
+            return None
+        (job,) = launched
+        return job if job.size == found.world_size - len(found.world_ranks) else None
 
     def problems(self) -> list[str]:
         """Return why processes could not be watched, in their own words."""
-        return sorted({path.read_text() for path in self._folder.glob("problem.*")})
+        texts = {_LOST_FOLDER} if self._has_lost_folder else set()
+        for path in self._folder.glob("problem.*"):
+            with suppress(OSError):  # the folder has gone
+                text = read_private(path, most=_MOST_PROBLEM_BYTES).decode(errors="replace")
+                texts.add(text or f"process {path.suffix[1:]} cannot be watched: there was no room to say why")
+        return sorted(texts)
 
     def await_end(self, process: ProcessHandle) -> None:
         """Note when this process ends, and in which order with the others."""
@@ -135,11 +245,14 @@ class LocalRings:
         The kernel lists them in the order in which they ended, also those that ended while we were busy or had no
         processor: so the times of their ends tell a rank that died from those that were ended because of it.
         """
+        asked = time.monotonic_ns()
         descriptors = [descriptor for descriptor, _ in self._ends.poll(seconds)]
         now = time.monotonic_ns()
         ended = [self._awaited.pop(descriptor) for descriptor in descriptors]
         for number, process in enumerate(ended):
+            process.note_alive(self._asked_ns)  # it was not among those that had ended then, or has come since
             process.note_end(now + number)
+        self._asked_ns = asked
         for process, descriptor in zip(ended, descriptors, strict=True):
             self._ends.unregister(descriptor)
             process.ask_status()  # while the kernel still tells

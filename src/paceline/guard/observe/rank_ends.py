@@ -9,10 +9,9 @@ import errno
 import re
 import signal
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from paceline.guard.observe.ring_reader import RingReader
-from paceline.guard.observe.watched_rank import WatchedRank
+from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.shared_memory import layout
 from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.snapshot import End, EndKind
@@ -27,10 +26,50 @@ _BY_PEER = (
 # what they say when their own time limit ran out: whom they waited for may be well. A wrong argument may name one, too
 _TIMED_OUT = re.compile(r"\btim(?:ed?[ -]?out|ing out)", re.IGNORECASE)
 _WRONG_ARGUMENT = ("AttributeError", "KeyError", "NameError", "TypeError", "ValueError")
+# what MPICH says when it has no context id left, and mpi4py when it has no room for a reduction of the user's own
+_TOO_MANY_HANDLES = ("Too many communicators", "too many user-defined reduction operations")
+_NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|\bout of memory\b", re.IGNORECASE)  # as torch and numpy say it
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, or a limit on file sizes is full
 
 
-def rank_end(rank: WatchedRank) -> End | None:
+class RankTexts(Protocol):
+    """What a rank has said of itself, in its ring or in the note of its start."""
+
+    @property
+    def texts(self) -> list[dict[str, Any]]:
+        """What it has said so far."""
+
+    def word(self, index: int) -> int:
+        """Return one of the numbers that it keeps up to date."""
+
+    def frames_text(self, frames: list[list[Any]]) -> list[str]:
+        """Return frames as file:line."""
+
+
+class RankEvidence(Protocol):
+    """What there is to see of the end of a rank."""
+
+    @property
+    def reader(self) -> RankTexts:
+        """What it has said."""
+
+    @property
+    def process(self) -> ProcessHandle:
+        """Its process."""
+
+    @property
+    def kills_before(self) -> int:
+        """Processes that the kernel had killed for memory when the job was first seen."""
+
+    @property
+    def memory(self) -> list[tuple[float, int]]:
+        """When it has held how many bytes, the last few."""
+
+    def memory_growth(self) -> str:
+        """Say how its memory had grown, if that is worth a word."""
+
+
+def rank_end(rank: RankEvidence) -> End | None:
     """Return how a rank has ended or is ending; None while it lives."""
     reader = rank.reader
     ending, ended = reader.word(layout.ENDING), rank.process.has_ended()
@@ -48,29 +87,43 @@ def rank_end(rank: WatchedRank) -> End | None:
     return _unannounced_end(rank, at)
 
 
-def _exited_end(rank: WatchedRank, at: int) -> End:
+def _exited_end(rank: RankEvidence, at: int) -> End:
     """Return the end of a rank that left by itself: by a call that it told of, or else by its exit status."""
     text, status = _last_text(rank.reader, "exit"), rank.process.status
-    code = text.get("exit")
+    code, finished = text.get("exit"), _last_text(rank.reader, "finished").get("finished")
+    if status is None and finished:
+        text, code = {}, None  # sys.exit was caught
     if status is not None and status & 0x7F == 0 and (code is None or code & 0xFF != status >> 8):
         text, code = {}, status >> 8  # sys.exit was caught, or there was none: `raise SystemExit`, a library's exit
     if text:
         detail = f"{text['how']}({code})"
     elif code:
         detail = f"exit code {code}"
+    elif finished is False:
+        detail = "SystemExit(0)" if code == 0 else "SystemExit, with a code that is not known"
+    elif finished is None and code is None:
+        detail = "came to the end of the script, or to SystemExit"
     else:
         detail = "came to the end of the script"
-    return End(kind=EndKind.EXITED, detail=detail, site=_first_site(rank.reader, text), exit_code=code, at_ns=at)
+    at_once = rank.reader.word(layout.ENDING) == layout.EXITS_AT_ONCE
+    return End(
+        kind=EndKind.EXITED, detail=detail, site=_first_site(rank.reader, text), exit_code=code, at_ns=at,
+        at_once=at_once,
+    )  # fmt: skip
 
 
-def _raised_end(reader: RingReader, exception: Mapping[str, Any], at: int) -> End:
+def _raised_end(reader: RankTexts, exception: Mapping[str, Any], at: int) -> End:
     kind, message = exception["type"], str(exception["message"])
     words = " ".join(message.split())
     shown = words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
-    is_full = exception.get("errno") in _NO_SPACE or "No space left on device" in message
+    number = exception.get("errno")
+    is_full = number in _NO_SPACE or "No space left on device" in message
     cause = Cause.DISK_FULL if is_full else None
-    if kind in ("MemoryError", "OutOfMemoryError"):
+    if any(text in message for text in _TOO_MANY_HANDLES):
+        cause = Cause.HANDLE_LEAK
+    if kind in ("MemoryError", "OutOfMemoryError") or _NO_MEMORY.search(message) or number == errno.ENOMEM:
         cause = Cause.OUT_OF_MEMORY
+    by_peer = exception.get("of another rank") is True or any(text in message.lower() for text in _BY_PEER)
     timed_out = kind not in _WRONG_ARGUMENT and _TIMED_OUT.search(f"{kind} {message}") is not None
     return End(
         kind=EndKind.RAISED,
@@ -79,12 +132,12 @@ def _raised_end(reader: RingReader, exception: Mapping[str, Any], at: int) -> En
         cause=cause,
         at_ns=at,
         failed_call=exception.get("call"),
-        by_peer=not timed_out and any(text in message.lower() for text in _BY_PEER),
+        by_peer=not timed_out and by_peer,
         timed_out=timed_out,
     )
 
 
-def _unannounced_end(rank: WatchedRank, at: int) -> End:
+def _unannounced_end(rank: RankEvidence, at: int) -> End:
     """Return the end of a rank that left without a word: a signal, or a library that called exit."""
     status = rank.process.status  # as wait gives it; None where the kernel does not tell
     number = status & 0x7F if status is not None else None
@@ -102,11 +155,11 @@ def _unannounced_end(rank: WatchedRank, at: int) -> End:
     return End(kind=EndKind.KILLED, detail=f"{detail}{rank.memory_growth()}", signal=number, at_ns=at)
 
 
-def _last_text(reader: RingReader, key: str) -> dict[str, Any]:
+def _last_text(reader: RankTexts, key: str) -> dict[str, Any]:
     """Return the last of the rank's texts that has this key, or an empty one."""
     return next((text for text in reversed(reader.texts) if key in text), {})
 
 
-def _first_site(reader: RingReader, text: Mapping[str, Any]) -> str:
+def _first_site(reader: RankTexts, text: Mapping[str, Any]) -> str:
     frames = text.get("frames") or []
     return reader.frames_text(frames[:1])[0] if frames else ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +13,9 @@ from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, Family
 from paceline.guard.shared_memory.record_fields import COMMON, MESSAGE, MESSAGE_OFFSET, RECORD_BYTES, WORD, brief
 from paceline.guard.shared_memory.ring_texts import CommunicatorText, RingTexts, WorldText, shown_path
-from paceline.guard.verdict.snapshot import Call, Stop, Waiting
+from paceline.guard.verdict.snapshot import Call, Remark, Stop, Waiting
 
+_REMARK_KEYS = ("remark", "at", "what", "how", "count")
 _HEAD = struct.Struct(f"<{layout.COMMS_AT}Q")
 
 
@@ -52,6 +55,10 @@ class RingReader:
         """Return a word of the header."""
         return self._words[word]
 
+    def content(self) -> bytes:
+        """Return all that the ring holds, even if its file has been removed."""
+        return self._bytes[:]
+
     def mark(self) -> tuple[int, ...]:
         """Return what changes whenever the rank does anything: equal marks, equal states."""
         return _HEAD.unpack_from(self._bytes)
@@ -86,6 +93,25 @@ class RingReader:
     def communicators(self) -> dict[int, CommunicatorText]:
         """The communicators by their number in this rank."""
         return self._texts.communicators
+
+    def rename_communicators(self, rename: Callable[[str], str]) -> None:
+        """Give communicators that two jobs share the identity that is used for both."""
+        self._texts.rename_communicators(rename)
+
+    def remarks(self) -> tuple[Remark, ...]:
+        """Return what the rank has remarked about its own calls, the last word about each."""
+        last: dict[tuple[object, ...], Remark] = {}
+        for text in self.texts:
+            if "remark" in text:
+                facts = {key: value for key, value in text.items() if key not in _REMARK_KEYS}
+                if "other_at" in facts:
+                    facts["other_at"] = self.site(int(facts["other_at"]))
+                remark = Remark(
+                    about=str(text["remark"]), site=self.site(int(text["at"])), what=str(text["what"]),
+                    how=str(text["how"]), count=int(text["count"]), facts=facts,
+                )  # fmt: skip
+                last[remark.about, text["at"], remark.what, remark.how] = remark
+        return tuple(last.values())
 
     def shown_path(self, path: str) -> str:
         """Return a path as seen from the rank's folder, if it is below that."""
@@ -165,6 +191,11 @@ class RingReader:
         end = layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS
         return any(self._words[layout.THREADS_AT : end : layout.THREAD_WORDS])
 
+    def thread_ids(self) -> tuple[int, ...]:
+        """Return the numbers of the threads that communicate, or may; 1 stands for one that has not begun."""
+        end = layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS
+        return tuple(number for number in self._words[layout.THREADS_AT + 1 : end : layout.THREAD_WORDS] if number)
+
     def threads(self) -> tuple[Waiting | None, ...]:
         """Return each thread that communicates: the call it waits in, or None if it runs."""
         found: list[Waiting | None] = []
@@ -213,7 +244,7 @@ class RingReader:
     def let_go_on(self) -> None:
         """Tell the rank to make the call that it stopped before."""
         stopped = self._words[layout.STOPPED]
-        with self.path.open("r+b") as file:
+        with suppress(FileNotFoundError), self.path.open("r+b") as file:  # without a folder no rank waits for us
             file.seek(layout.GO_ON * WORD)
             file.write(struct.pack("<Q", stopped))
 
@@ -233,16 +264,20 @@ class RingReader:
             known.identity for index, known in self.communicators.items() if self._words[layout.FREED_AT + index]
         )
 
-    def channels(self) -> tuple[dict[tuple[str, int, int], int], dict[tuple[str, int, int], int]]:
-        """Return the messages sent and received, by communicator, peer and tag."""
-        sent: dict[tuple[str, int, int], int] = {}
-        received: dict[tuple[str, int, int], int] = {}
+    def num_freed(self) -> int:
+        """Return how many communicators are freed and not forgotten."""
+        return sum(self._words[layout.FREED_AT : layout.FREED_AT + layout.MAX_COMMS])
+
+    def channels(self) -> dict[int, dict[tuple[str, int, int], int]]:
+        """Return what was counted in each direction, by communicator, peer and tag: messages, tokens and locks."""
+        counts: dict[int, dict[tuple[str, int, int], int]] = {
+            direction: {} for direction in (layout.SENT, layout.RECEIVED, layout.GIVEN, layout.TAKEN, layout.HELD)
+        }
         for index in range(self._words[layout.NUM_CHANNELS]):
             begin = layout.CHANNELS_AT + index * layout.CHANNEL_BYTES
             comm, direction, peer, tag, _, count, _ = layout.CHANNEL.unpack_from(self._bytes, begin)
-            counts = sent if direction == layout.SENT else received
-            counts[self.identity(comm), peer, tag] = count
-        return sent, received
+            counts[direction][self.identity(comm), peer, tag] = count
+        return counts
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -6,26 +6,53 @@ look, which finds it in the job that it is then in. See job_worlds.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from paceline.guard.observe.job_worlds import JobMembers
 from paceline.guard.observe.kernel_view import ProcessHandle
-from paceline.guard.observe.rank_ends import rank_end
+from paceline.guard.observe.rank_ends import RankTexts, rank_end
+from paceline.guard.observe.rank_starts import StartedRank, early_state
+from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
+from paceline.guard.observe.worlds.job_worlds import JobMembers, OutOfSight
 from paceline.guard.shared_memory import layout
-from paceline.guard.verdict.snapshot import End, Membership, RankState, Snapshot, Stop
+from paceline.guard.verdict.snapshot import End, Membership, RankState, Snapshot, Stop, num_in_first_side
 
+_LAST_CALLS = 16
+_LOST_EPOCHS = layout.LOST_WINDOWS | layout.LOST_CHANNELS
 _LOST_MESSAGES = layout.LOST_CHANNELS | layout.LOST_MESSAGES | layout.LOST_REQUESTS | layout.LOST_COMMUNICATORS
+
+
+def _fill_in(ranks: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the members of a communicator that two jobs share, of which each tells its own."""
+    return tuple(max(pair) for pair in zip(ranks, others, strict=False))
 
 
 class WatchedJob:
     """The ranks of one job."""
 
-    def __init__(self, members: JobMembers, ranks: Mapping[int, WatchedRank]) -> None:
+    def __init__(
+        self,
+        members: JobMembers,
+        ranks: Mapping[int, WatchedRank],
+        early: Mapping[int, StartedRank] | None = None,
+        rename: Callable[[str], str] = str,
+        starting: frozenset[int] = frozenset(),
+        num_local: int | None = None,
+    ) -> None:
         self.name, self.world_size, self.worlds = members.name, members.world_size, members.worlds
-        self.ranks = ranks
+        self.ranks, self.world_ranks = ranks, members.world_ranks
+        self.rename = rename  # gives a communicator that two jobs share one name for both
+        self._early = early or {}  # ranks that have ended before they joined
+        self._starting = starting  # ranks that were started here and have not joined
+        self._num_local = num_local  # how many of the ranks are on this machine, if the launcher says so
         self._num_numbers = members.num_numbers
+
+    def out_of_sight(self) -> OutOfSight | None:
+        """Return the ranks of which nothing has been seen on this machine; None if there are none."""
+        seen = self.ranks.keys() | self._early.keys() | self._starting
+        ranks = tuple(rank for rank in range(self.world_size) if rank not in seen)
+        return OutOfSight(ranks=ranks, world_size=self.world_size, num_local=self._num_local) if ranks else None
 
     def let_go_on(self, rank: int) -> None:
         """Tell a rank that stopped before a call to make it."""
@@ -33,7 +60,11 @@ class WatchedJob:
 
     def marks(self) -> dict[int, tuple[int, ...]]:
         """Return what changes whenever a rank does anything."""
-        return {number: (*rank.reader.mark(), rank.process.has_ended()) for number, rank in self.ranks.items()}
+        marks = {number: (*rank.reader.mark(), rank.process.has_ended()) for number, rank in self.ranks.items()}
+        if self._early and marks:
+            nothing = (0,) * (len(next(iter(marks.values()))) - 1)
+            marks |= dict.fromkeys(self._early, (*nothing, True))
+        return marks
 
     def processes(self) -> list[ProcessHandle]:
         """Return the ranks' processes."""
@@ -47,7 +78,7 @@ class WatchedJob:
         """Say whether some rank has ended or is about to."""
         return any(
             rank.process.has_ended() or rank.reader.word(layout.ENDING) != layout.LIVES for rank in self.ranks.values()
-        )
+        ) or bool(self._early)
 
     def has_ended(self) -> bool:
         """Say whether every rank that was seen has exited."""
@@ -60,7 +91,7 @@ class WatchedJob:
 
     def end(self, rank: int) -> End | None:
         """Return how a rank has ended or is ending; None while it lives."""
-        return rank_end(self.ranks[rank])
+        return rank_end(self.ranks[rank] if rank in self.ranks else self._early[rank])
 
     def ends(self) -> dict[int, End]:
         """Return how ranks have ended."""
@@ -70,7 +101,7 @@ class WatchedJob:
             end = rank_end(rank)
             if end is not None:
                 ends[number] = end
-        return ends
+        return ends | {number: end for number, rank in self._early.items() if (end := rank_end(rank)) is not None}
 
     def snapshot(self, *, history: int) -> Snapshot:
         """Return what is known now, with at most `history` past calls of each rank."""
@@ -82,49 +113,82 @@ class WatchedJob:
         states: list[RankState | None] = [None] * self._num_numbers
         for number, rank in self.ranks.items():
             states[number] = self._rank_state(number, rank, history)
+        for number, started in self._early.items():
+            states[number] = early_state(number, rank_end(started))
         new_groups = {
             int(text["group"]): tuple(text["ranks"])
             for rank in self.ranks.values()
             for text in rank.reader.texts
             if "group" in text
         }
-        return Snapshot(ranks=states, communicators=communicators, new_groups=new_groups)
+        return Snapshot(
+            ranks=states, communicators=communicators, new_groups=new_groups, world_ranks=self.world_ranks,
+            starting=self._starting,
+        )  # fmt: skip
 
     def _communicators(self) -> dict[str, Membership]:
         """Return the communicators that ranks have told of, by identity."""
         communicators: dict[str, Membership] = {}
         for rank in self.ranks.values():
             for known in rank.reader.communicators.values():
-                if known.identity not in communicators and known.world in self.worlds:
-                    communicators[known.identity] = Membership(name=known.name, ranks=known.members(self.worlds))
-        return communicators
+                before = communicators.get(known.identity)
+                if known.world in self.worlds and (before is None or layout.OF_OTHER_JOB in before.ranks):
+                    ranks = known.members(self.worlds)
+                    communicators[known.identity] = Membership(
+                        name=known.name if before is None else before.name,
+                        ranks=ranks if before is None else _fill_in(before.ranks, ranks),
+                        num_first=num_in_first_side(known.identity),
+                    )
+        # one that joins this job and another of which nothing is known is left out
+        return {name: known for name, known in communicators.items() if layout.OF_OTHER_JOB not in known.ranks}
 
     def _rank_state(self, number: int, rank: WatchedRank, history: int) -> RankState:
         reader = rank.reader
         reader.read_texts()
         threads = reader.threads()  # before the messages: one that is sent now must not be missed by one who waits now
-        sent, received = reader.channels()
+        freed = reader.freed()  # before the messages: one that is freed is not received from any more
+        counts = reader.channels()
+        sent, received = counts[layout.SENT], counts[layout.RECEIVED]
         lost = reader.word(layout.LOST)
+        end = rank_end(rank)
+        if end is not None and end.failed_call is not None:
+            history = max(history, _LAST_CALLS)  # what it died of says whether it has sent a message
         return RankState(
             rank=number,
-            end=rank_end(rank),
+            end=end,
             threads=threads,
             positions=reader.positions(),
-            freed=reader.freed(),
+            freed=freed,
+            finalized_at=_finalized_at(reader),
             forgotten=reader.forgotten(),
             sent=sent,
             received=received,
+            given=counts[layout.GIVEN],
+            taken=counts[layout.TAKEN],
+            held=counts[layout.HELD],
+            neighbours={text["of"]: tuple(text["neighbours"]) for text in reader.texts if "neighbours" in text},
             posted=reader.posted() if sent or received or threads else (),
             communicators_known=not lost & layout.LOST_COMMUNICATORS,
             messages_known=not lost & _LOST_MESSAGES,
+            windows_known=not lost & _LOST_EPOCHS,
             threads_known=not lost & layout.LOST_THREADS,
-            stop=self._stop(reader.stop()),
+            num_uncertain=reader.word(layout.NUM_UNCERTAIN),
+            remarks=reader.remarks(),
+            stop=self._stop(reader),
             history=reader.history(history) if history else (),
         )
 
-    def _stop(self, stop: Stop | None) -> Stop | None:
+    def _stop(self, reader: RingReader) -> Stop | None:
         """Return a stop with the rank of the job that the call does not fit, instead of its rank in its world."""
+        stop = reader.stop()
         if stop is None:
             return None
-        numbers = self.worlds.get(stop.call.communicator.rpartition(".")[0], {})
+        worlds = {known.identity: known.world for known in reader.communicators.values()}
+        numbers = self.worlds.get(worlds.get(stop.call.communicator, ""), {})
         return replace(stop, peer=numbers.get(stop.peer, stop.peer))
+
+
+def _finalized_at(reader: RankTexts) -> str:
+    """Return the line at which the script has called MPI.Finalize; nothing if it has not."""
+    frames = next((text["frames"] for text in reader.texts if "finalized" in text), None)
+    return reader.frames_text(frames[:1])[0] if frames else ""

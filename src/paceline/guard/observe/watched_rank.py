@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from paceline.guard.observe.kernel_view import ProcessHandle, activity
 from paceline.guard.observe.ring_reader import RingReader
 
-_MEMORY_SECONDS = 0.5  # between two notes of a rank's memory
+_LOOK_SECONDS = 0.1  # between two looks at a rank's memory: what it held last tells whom the kernel killed for memory
+_MEMORY_SECONDS = 0.5  # between two notes that are kept
 _MEMORY_NOTES = 20  # the last ones are kept
 _MUCH_MEMORY = 1 << 28  # bytes below which growth is not worth a word
 
@@ -23,13 +24,16 @@ class WatchedRank:
     memory: list[tuple[float, int]] = field(default_factory=list)  # (when, bytes), the last few
 
     def note_memory(self) -> None:
-        """Remember how much memory the rank holds, if the last note is old enough."""
-        now = time.monotonic()
-        if self.memory and now - self.memory[-1][0] < _MEMORY_SECONDS:
+        """Remember how much memory the rank holds, if the last look is old enough."""
+        now, notes = time.monotonic(), self.memory
+        if notes and now - notes[-1][0] < _LOOK_SECONDS:
             return
         doing = None if self.process.ended_ns else activity(self.process.pid)
-        if doing is not None and doing.rss_bytes:
-            self.memory = [*self.memory[1 - _MEMORY_NOTES :], (now, doing.rss_bytes)]
+        if doing is None or not doing.rss_bytes:
+            return
+        if len(notes) > 1 and notes[-1][0] - notes[-2][0] < _MEMORY_SECONDS:
+            notes = notes[:-1]  # it was kept as the latest only
+        self.memory = [*notes[1 - _MEMORY_NOTES :], (now, doing.rss_bytes)]
 
     def memory_growth(self) -> str:
         """Say how the rank's memory had grown, if it had at least doubled; otherwise nothing."""

@@ -21,7 +21,10 @@ from typing import Any
 
 from paceline.guard.rank.call_sites import Frame, Sites
 from paceline.guard.rank.channels import MessageCounts
-from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.communicator import Communicator, CommunicatorSlots
+from paceline.guard.rank.remarks.active_buffers import ActiveBuffers
+from paceline.guard.rank.remarks.memory_table import MemoryTable
+from paceline.guard.rank.remarks.rank_remarks import RankRemarks
 from paceline.guard.rank.request_slots import NO_REQUEST, RequestSlots
 from paceline.guard.rank.thread_slots import ThreadSlots
 from paceline.guard.shared_memory import layout
@@ -60,11 +63,13 @@ _REQUEST_OFFSET, _FLAGS_OFFSET = OFFSETS["request"], OFFSETS["flags"]
 _NONBLOCKING = layout.NONBLOCKING
 _GO_ON_SECONDS = 0.002
 _MAX_KNOWN_CALLS = 4096
-_TEXT_RESERVE = 16_384  # bytes that are kept for communicators, and then for how the rank ends
+TEXT_RESERVE = 16_384  # bytes that are kept for communicators, and then for how the rank ends
 
 
 class Recorder:
     """The shared memory of this rank, and everything that writes to it."""
+
+    memory_table: type[MemoryTable] = MemoryTable
 
     def __init__(self, folder: Path, name: str, *, rank: int, world_size: int, carrier: str = "mpi") -> None:
         """Make the ring of a process that joins its first world; `name` is WORLD.RANK, `carrier` mpi or torch."""
@@ -78,8 +83,7 @@ class Recorder:
         self._numbers = itertools.count()
         self._site_counts = [0]  # by number of the site
         self._calls: dict[tuple[int, ...], _KnownCall] = {}  # by site and arguments
-        self._num_communicators = 0
-        self._given_up: list[int] = []
+        self._communicator_slots = CommunicatorSlots(self.ring, self.messages.forget)
         self._groups_told: set[int] = set()
         self._names: dict[str, int] = {}
         self.communicators: dict[str, Communicator] = {}
@@ -88,9 +92,11 @@ class Recorder:
         words[layout.PID], words[layout.START_TIME] = self.pid, start_time(self.pid)
         words[layout.WORLD_SIZE], words[layout.RANK] = world_size, rank
         words[layout.JOINED] = _now()
-        sites = Sites(self._describe_site)
-        self._site_of, self._known_sites = sites.number, sites.known
-        self.ring.write_text({"cwd": os.getcwd(), "argv": sys.argv[:20], "executable": sys.executable})
+        self.sites = Sites(self._describe_site)
+        self._site_of, self._known_sites = self.sites.number, self.sites.known
+        self.remarks = RankRemarks(self.ring, self.sites)
+        self.buffers = ActiveBuffers(self.ring, self.requests, self.remarks, self.memory_table())
+        self.ring.write_text({"cwd": os.getcwd()})  # not the arguments: they may hold secrets
         self._tell_world(carrier, name, rank, world_size)
         words[0] = layout.MAGIC
 
@@ -108,6 +114,10 @@ class Recorder:
         self._worlds[carrier] = world
         self.ring.write_text({"world": world, "rank": rank, "size": world_size})
 
+    def world_of(self, carrier: str) -> str | None:
+        """Return the name of the carrier's world that this process has joined last."""
+        return self._worlds.get(carrier)
+
     def communicators_of(self, carrier: str) -> list[Communicator]:
         """Return the communicators of the carrier's world that are in use."""
         world = self._worlds.get(carrier)
@@ -118,9 +128,11 @@ class Recorder:
         text: dict[str, Any] = {"site": number, "frames": frames}
         if library:
             text["library"] = library
-        self.ring.write_text(text, reserve=2 * _TEXT_RESERVE)
+        self.ring.write_text(text, reserve=2 * TEXT_RESERVE)
 
-    def communicator(self, identity: str, name: str, ranks: Sequence[int], member: int) -> Communicator | None:
+    def communicator(
+        self, identity: str, name: str, ranks: Sequence[int], member: int, *, reserve: int = TEXT_RESERVE
+    ) -> Communicator | None:
         """Return a communicator, known from now on; None if there is no room for more.
 
         Args:
@@ -128,13 +140,14 @@ class Recorder:
             name: As people know it.
             ranks: The members as ranks of their world.
             member: The number of this process among them.
+            reserve: Bytes that must be left for texts that matter more.
         """
         world = self._worlds.get("torch" if identity.startswith("torch") else "mpi") or self.name.rpartition(".")[0]
         identity = f"{world}.{identity}"
         known = self.communicators.get(identity)
         if known is not None:
             return known
-        index = self._free_index()
+        index = self._communicator_slots.take()
         times = self._names[name] = self._names.get(name, 0) + 1
         name = name if times == 1 else f"{name} {times}"
         text: dict[str, Any] = {"comm": index, "id": identity, "world": world, "name": name, "size": len(ranks)}
@@ -142,8 +155,8 @@ class Recorder:
             text["ranks"] = list(ranks)
         # records before this one may be of another communicator that had the number
         text["first"] = self._words[layout.NUM_RECORDS]
-        if index is None or not self.ring.write_text(text, reserve=_TEXT_RESERVE):
-            self.ring.lose(layout.LOST_COMMUNICATORS)
+        if index is None or not self.ring.write_text(text, reserve=reserve):
+            self.ring.lose(layout.LOST_COMMUNICATORS if reserve == TEXT_RESERVE else layout.LOST_WINDOWS)
             return None
         made = Communicator(index=index, identity=identity, name=name, member=member, ranks=tuple(ranks))
         if len(made.ranks) > 1:
@@ -158,19 +171,7 @@ class Recorder:
         """Say which ranks the number in a record stands for, once; not where room is kept for what matters more."""
         if members_hash not in self._groups_told:
             self._groups_told.add(members_hash)
-            self.ring.write_text({"group": members_hash, "ranks": list(ranks)[:1000]}, reserve=2 * _TEXT_RESERVE)
-
-    def _free_index(self) -> int | None:
-        """Return a number for a communicator: one that was never used, or that of one that was given up."""
-        if self._num_communicators < layout.MAX_COMMS:
-            self._num_communicators += 1
-            return self._num_communicators - 1
-        if not self._given_up:
-            return None
-        index = self._given_up.pop(0)
-        self._words[layout.COMMS_AT + index] = self._words[layout.FREED_AT + index] = 0
-        self.messages.forget(index)
-        return index
+            self.ring.write_text({"group": members_hash, "ranks": list(ranks)[:1000]}, reserve=2 * TEXT_RESERVE)
 
     def _board_path(self, kind: str, identity: str) -> Path:
         return self.folder / f"{kind}.{identity}"
@@ -179,8 +180,8 @@ class Recorder:
         """Note that this rank will not use the communicator again."""
         self._words[layout.FREED_AT + communicator.index] = 1
         if self.communicators.pop(communicator.identity, None) is not None:
-            self._given_up.append(communicator.index)
-            for kind in ("board", "messages"):  # others have it open as long as they need it
+            self._communicator_slots.give_up(communicator.index)
+            for kind in ("board", "messages", "pairs", "results"):  # others have it open as long as they need it
                 self._board_path(kind, communicator.identity).unlink(missing_ok=True)
 
     # calls
@@ -200,6 +201,7 @@ class Recorder:
         request: int = NO_REQUEST,
         receives: Receives = NOTHING_RECEIVED,
         num_requests: int = -1,
+        members_hash: int = 0,
         depth: int = 2,
     ) -> int:
         """Write the record of a message or a wait; return its number. It does not say yet that this thread waits."""
@@ -208,8 +210,8 @@ class Recorder:
         number = next(self._numbers)
         begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
         _pack_record(
-            self._bytes, begin, number + 1, _now(), 0, 0, at_site, num_bytes, count, 0, NOTHING, site, communicator,
-            operation, dtype, 0, flags, request,
+            self._bytes, begin, number + 1, _now(), 0, 0, at_site, num_bytes, count, members_hash, NOTHING, site,
+            communicator, operation, dtype, 0, flags, request,
         )  # fmt: skip
         source, source_tag, source_dtype, source_bytes, source_number = receives
         _pack_message(

@@ -50,12 +50,13 @@ class Sites:
         self._describe = describe
         self._folders = library_folders()
         # Keys are ids of code objects and instructions. An id names an object only while the object lives, so every
-        # code object of a key is kept alive by _is_library.
+        # code object of a key is kept alive by _kept: by its id, since code objects that are equal are not the same.
         self._numbers: dict[tuple[int, ...], int] = {}
         self._carriers: dict[int, bool] = {}  # by the id of a code object
         self.known: dict[object, int] = {}  # those whose innermost frame is the user's: found without a search
-        self._is_library: dict[CodeType, bool] = {}
-        self._by_id: dict[int, bool] = {}  # id of a code object that _is_library keeps alive
+        self.direct: set[int] = set()  # numbers of those at which the user's own frame made the call, and no library
+        self._kept: dict[int, CodeType] = {}
+        self._by_id: dict[int, bool] = {}  # id of a code object that is kept -> whether it is of a library
         self._next = 1
 
     def number(self, frame: FrameType) -> int:
@@ -68,8 +69,8 @@ class Sites:
         """Look outwards for the user's frame. Calls that a library makes for one line are told apart by its frames."""
         here: FrameType | None = frame
         library: list[FrameType] = []
-        while here is not None and self._is_of_library(here.f_code):
-            if len(library) < _MAX_LIBRARY_FRAMES and not self._is_of_carrier(here.f_code):
+        while here is not None and self.is_of_library(here.f_code):
+            if len(library) < _MAX_LIBRARY_FRAMES and not self.is_of_carrier(here.f_code):
                 library.append(here)
             here = here.f_back
         if here is None:
@@ -82,26 +83,28 @@ class Sites:
         if number is None:
             number = self._add(key, here, library)
             if here is frame:
+                self.direct.add(number)
                 self.known[key] = number  # a frame of a library says nothing by itself: its user must be looked for
         return number
 
-    def _is_of_carrier(self, code: CodeType) -> bool:
+    def is_of_carrier(self, code: CodeType) -> bool:
         """Say whether a frame of a library is one that only carries calls, or is part of Python or of Paceline."""
-        found = self._carriers.get(id(code))  # the code object is kept alive by _is_library
+        found = self._carriers.get(id(code))  # the code object is kept alive
         if found is None:
             parts = code.co_filename.split(os.sep)
             installed = "site-packages" in parts or "dist-packages" in parts
             found = self._carriers[id(code)] = not installed or any(name in parts for name in _CARRIERS)
         return found
 
-    def _is_of_library(self, code: CodeType) -> bool:
+    def is_of_library(self, code: CodeType) -> bool:
+        """Say whether code is not the user's own."""
         found = self._by_id.get(id(code))
         return self._keep(code) if found is None else found
 
     def _keep(self, code: CodeType) -> bool:
         """Keep a code object, and whether it is of a library."""
         library = is_library(code.co_filename, self._folders)
-        self._is_library[code] = library
+        self._kept[id(code)] = code
         self._by_id[id(code)] = library
         return library
 
@@ -123,7 +126,7 @@ class Sites:
         here: FrameType | None = frame
         while here is not None and len(frames) < _MAX_FRAMES:
             code = here.f_code
-            if here is frame or not self._is_of_library(code):
+            if here is frame or not self.is_of_library(code):
                 frames.append(_frame_text(here))
             here = here.f_back
         self._keep(frame.f_code)
@@ -164,4 +167,6 @@ def _user_frames(frames: list[Frame]) -> list[Frame]:
     folders = library_folders()
     frames = [frame for frame in frames if not frame[0].startswith(_OWN_FOLDER)] or frames  # our hooks are in between
     own = [frame for frame in frames if not is_library(frame[0], folders)]
-    return [(os.path.abspath(name), line, function) for name, line, function in (own or frames)[:_MAX_FRAMES]]
+    # Python's own frames without a file, such as those that run a script as a module, are no place to look at
+    shown = own or [frame for frame in frames if not frame[0].startswith("<frozen ")]
+    return [(os.path.abspath(name), line, function) for name, line, function in shown[:_MAX_FRAMES]]

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from paceline.guard.rank.call_sites import current_frames
 from paceline.guard.rank.process_end import watch_process
 from paceline.guard.rank.thread_watch import watch_pool, watch_threads
 from paceline.guard.rank.watched_process import SESSION
@@ -61,6 +62,9 @@ _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
 }
 
 
+_INITIALISES = "mpi4py.MPI"
+
+
 def arrive(folder: Path) -> None:
     """Watch this process from now on. Records go to the folder once the process joins a job."""
     if SESSION.folder is not None:
@@ -71,7 +75,16 @@ def arrive(folder: Path) -> None:
     sys.meta_path.insert(0, _WatchingFinder())
     for name, watch in _WATCHERS.items():
         if name in sys.modules:
-            watch(sys.modules[name])
+            _watch_unless_it_fails(watch, sys.modules[name])
+
+
+def _watch_unless_it_fails(watch: Callable[[ModuleType], None], module: ModuleType) -> None:
+    """Watch a module. One that is not as we know it, of a version to come or long gone, must not break the script."""
+    try:
+        watch(module)
+    except Exception as error:
+        version = getattr(sys.modules.get(module.__name__.partition(".")[0]), "__version__", "of unknown version")
+        SESSION.note_problem(f"{module.__name__} ({version}) cannot be watched: {type(error).__name__}: {error}")
 
 
 class _WatchingFinder:
@@ -104,12 +117,17 @@ class _WatchingLoader:
         return self._inner.create_module(spec)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
+        start = SESSION.start if module.__name__ == _INITIALISES else None
+        if start is not None:
+            start.tell({"init": current_frames()})  # it waits for the other ranks there
         self._inner.exec_module(module)
+        if start is not None:
+            start.tell({"init": None})
         # others look at a module's loader, for resources or for reloading: let them see the real one
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
         module.__loader__ = self._inner
-        self._watch(module)
+        _watch_unless_it_fails(self._watch, module)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -18,6 +18,7 @@ from typing import Any
 from paceline.guard.rank.call_sites import current_frames, frames_of
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
+from paceline.process.hidden_secrets import hide_in_message
 
 _MAX_TEXT = 2000
 _MAX_CAUSES = 20
@@ -33,15 +34,16 @@ def watch_process() -> None:
         return previous(kind, error, trace)
 
     def on_thread_exception(args: Any) -> Any:
-        if args.exc_value is not None and SESSION.recorder is not None:
-            SESSION.tell({"thread raised": _describe(args.exc_value)})
+        if args.exc_value is not None and SESSION.is_rank:
+            SESSION.tell({"thread raised": describe_error(args.exc_value)})
         return previous_thread(args)
 
     def on_exit_at_once(status: int) -> Any:
-        if SESSION.recorder is not None:
+        if SESSION.is_rank:
             _note_last_error()  # a hook of the script's for exceptions may end the process so
             SESSION.tell({"exit": status, "frames": current_frames(), "how": "os._exit"})
-            SESSION.recorder.end(layout.EXITS_AT_ONCE, status)
+            SESSION.finish_remarks()
+            SESSION.end(layout.EXITS_AT_ONCE, status)
         exit_at_once(status)
 
     def on_exit(status: Any = None, /) -> Any:
@@ -56,7 +58,8 @@ def watch_process() -> None:
     os._exit, sys.exit = on_exit_at_once, on_exit
     signal.signal = functools.wraps(set_handler)(on_handler)
     _watch_quitters()
-    atexit.register(_note_end)  # registered first, so it runs last
+    is_file = bool(sys.argv) and sys.argv[0] not in ("", "-", "-c", "-m")
+    atexit.register(_note_end, is_file)  # registered first, so it runs last
     # earlier than that: before Python waits for the script's threads, which may wait for other ranks
     before_threads = getattr(threading, "_register_atexit", None)
     if before_threads is not None:
@@ -79,16 +82,30 @@ def _watch_quitters() -> None:
 
 
 def _note_exit(status: Any, how: str) -> None:
-    if SESSION.recorder is not None and threading.current_thread() is threading.main_thread():
+    if SESSION.is_rank and threading.current_thread() is threading.main_thread():
         code = status if isinstance(status, int) else int(status is not None)
         SESSION.tell({"exit": code, "frames": current_frames(), "how": how})
 
 
-def _note_end() -> None:
-    if SESSION.recorder is not None:
+def _note_end(is_file: bool) -> None:
+    if SESSION.is_rank:
         _note_last_error()
-        SESSION.recorder.end(layout.EXITS)
+        if is_file:
+            SESSION.tell({"finished": _has_finished()})
+        SESSION.finish_remarks()
+        SESSION.end(layout.EXITS)
     SESSION.answer_no_more()
+
+
+def _has_finished() -> bool | None:
+    """Say whether the script has come to its end, and not to SystemExit; None if Python does not show it.
+
+    Python takes `__file__` from a script that it has run to the end. After SystemExit it exits before that.
+    """
+    main = sys.modules.get("__main__")
+    if getattr(main, "__spec__", None) is not None:  # a module or a folder, which keeps it in any case
+        return None
+    return not hasattr(main, "__file__")
 
 
 def _note_last_error() -> None:
@@ -102,24 +119,31 @@ def _note_last_error() -> None:
 
 
 def _note_uncaught(error: BaseException) -> None:
-    recorder = SESSION.recorder
-    if recorder is None or recorder.ring.words[layout.MAIN_ENDED]:
+    recorder, start = SESSION.recorder, SESSION.start
+    if recorder is None:
+        if start is not None and not start.has_raised:
+            start.has_raised = True
+            SESSION.tell({"raised": describe_error(error)})
         return
-    recorder.ring.words[layout.MAIN_ENDED] = 1
-    SESSION.tell({"raised": _describe(error)})
+    if recorder.ring.words[layout.MAIN_ENDED]:
+        return
+    SESSION.tell({"raised": describe_error(error)})
+    recorder.ring.words[layout.MAIN_ENDED] = 1  # after it: another thread that ends the process now must find it told
 
 
-def _describe(error: BaseException) -> dict[str, Any]:
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Return what the judge is told of an exception that nobody caught."""
     try:
         message = str(error)
     except Exception as failure:  # its own fault: Python prints such a thing too
         message = f"<{type(failure).__name__} in its __str__>"
     return {
         "type": type(error).__name__,
-        "message": message[:_MAX_TEXT],
+        "message": hide_in_message(message[:_MAX_TEXT]),
         "errno": getattr(error, "errno", None) if isinstance(error, OSError) else None,
         "frames": frames_of(error),
         "call": _call_of(error),
+        "of another rank": getattr(error, "is_of_another_rank", False) is True,  # our loader's errors say so
     }
 
 

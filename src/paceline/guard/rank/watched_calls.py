@@ -44,6 +44,21 @@ def make_call(
     return make_blocked_call(recorder, number, function, args, named)
 
 
+def make_message(
+    recorder: Recorder, number: int, function: Callable[..., Any], args: tuple[Any, ...], named: Named
+) -> Any:
+    """Send or receive a message. If that raises, it is not known what became of the message."""
+    recorder.block(number)
+    try:
+        return function(*args, **named)
+    except BaseException as error:
+        SESSION.note_failure(error, number)
+        recorder.remarks.doubt_message()
+        raise
+    finally:
+        recorder.unblock(number)
+
+
 def make_wait(
     recorder: Recorder,
     number: int,
@@ -82,9 +97,12 @@ def post_request(
         request_made = function(*args, **named)
     except BaseException as error:
         SESSION.note_failure(error, number)
+        recorder.remarks.doubt_message()
         recorder.requests.free(request)
         raise
     recorder.leave(number)
+    if recorder.remarks.dropped:
+        recorder.remarks.say_dropped()
     recorder.requests.keep(request, number)
     recorder.requests.activate(request, posted=active)
     return request_made

@@ -12,12 +12,17 @@ from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.compiled_recorder import RecorderInUse
 from paceline.guard.shared_memory import layout
-from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS
-from paceline.process.procfs import ancestors_of, start_time
+from paceline.guard.shared_memory.rank_start import RankStart
+from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS, hydra_job
+from paceline.process.private_files import open_private, write_private
+from paceline.process.procfs import ancestors_of, command_of, start_time
 from paceline.process.stacks import OF_JUDGE, StackAnswers
 
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # the variable that says where records go
+RESULTS = "PACELINE_RESULTS"  # "on": what comes out of collectives is compared
+BUFFERS = "PACELINE_BUFFERS"  # "off": what buffers hold is not compared, which takes most of the time that they cost
 _MAX_GENERATIONS = 1000
 
 
@@ -27,38 +32,55 @@ class Session:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.recorder: Recorder | None = None
+        self.start: RankStart | None = None  # the note of a rank that has not joined a job yet
         self._lock = threading.Lock()
         self._is_child_of_rank = False
         self._answers: StackAnswers | None = None  # lets the judge ask where this rank is
-        self._num_joined: dict[str, int] = {}  # by carrier
+        self._joined: dict[str, str] = {}  # carrier -> the world that this process joined last
+
+    @staticmethod
+    def compares_buffers() -> bool:
+        """Say whether samples of what requests send are taken and compared."""
+        return os.environ.get(BUFFERS, "").lower() not in ("off", "0", "no")
+
+    @staticmethod
+    def compares_results() -> bool:
+        """Say whether ranks compare what came out of collectives."""
+        return os.environ.get(RESULTS, "").lower() in ("on", "1", "yes")
 
     def open(self, folder: Path) -> None:
-        """Say where records go. Nothing is written before the process joins a job."""
+        """Say where records go. Only a note that this is a rank is written before the process joins a job."""
         self.folder = folder
+        self.start = RankStart.of_this_process(folder)
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         """Stop recording in a forked child: it is not the rank, but has the rank's memory and must not write to it."""
         self._lock = threading.Lock()
+        self.start = None
         if self.recorder is not None:
             self._is_child_of_rank = True
             self.recorder = None
 
-    def join(self, carrier: str, *, rank: int, world_size: int, job: str) -> Recorder | None:
+    def join(self, carrier: str, *, rank: int, world_size: int, job: str, number: int = 1) -> Recorder | None:
         """Become a rank of a world; None if this process cannot be watched there.
 
-        A process may be in several: mpi4py's, which has one rank where no mpiexec has started it, and torch's.
+        A process may be in several: mpi4py's, which has one rank where no mpiexec has started it, and torch's. The
+        number tells those apart that one job has one after the other, and must be the same on all ranks.
         """
         with self._lock:
             if self.folder is None or self._is_child_of_rank:
                 return None
-            number = self._num_joined[carrier] = self._num_joined.get(carrier, 0) + 1
             name = hashlib.blake2b(f"{carrier} {world_size} {job} {number}".encode(), digest_size=6).hexdigest()
-            if not self._enter(name, carrier, rank, world_size):
+            if self._joined.get(carrier) != name and not self._enter(name, carrier, rank, world_size):
                 return None
+            self._joined[carrier] = name
             if self._answers is None:
-                file = (self.folder / f"stack.{os.getpid()}").open("w")
-                self._answers = StackAnswers(file, OF_JUDGE)
+                with contextlib.suppress(OSError):  # no room, or the folder has gone: the judge cannot ask
+                    descriptor = open_private(
+                        self.folder / f"stack.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                    )
+                    self._answers = StackAnswers(os.fdopen(descriptor, "w"), OF_JUDGE)
             return self.recorder
 
     def answer_no_more(self) -> None:
@@ -78,7 +100,7 @@ class Session:
             name = f"{world}.{generation}.{rank}"
             try:
                 if self.recorder is None:
-                    self.recorder = Recorder(self.folder, name, rank=rank, world_size=world_size, carrier=carrier)
+                    self.recorder = RecorderInUse(self.folder, name, rank=rank, world_size=world_size, carrier=carrier)
                 else:
                     self.recorder.join_world(name, rank=rank, world_size=world_size, carrier=carrier)
             except FileExistsError:
@@ -87,18 +109,23 @@ class Session:
                 if _is_alive(self.folder / f"ring.{name}"):
                     return False
             except OSError as error:
-                with contextlib.suppress(OSError):
-                    (self.folder / f"problem.{os.getpid()}").write_text(f"rank {rank} cannot be watched: {error}")
+                self.note_problem(f"rank {rank} cannot be watched: {error}")
                 return False
             else:
                 return True
         return False
 
-    def world(self, carrier: str, rank: int, world_size: int) -> Communicator | None:
+    def note_problem(self, text: str) -> None:
+        """Leave word of what cannot be watched; the judge tells it."""
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                write_private(self.folder / f"problem.{os.getpid()}", text.encode(errors="replace"))
+
+    def world(self, carrier: str, rank: int, world_size: int, name: str = "WORLD") -> Communicator | None:
         """Return the communicator of all ranks."""
         if self.recorder is None:
             return None
-        return self.recorder.communicator(f"{carrier}-world", "WORLD", range(world_size), rank)
+        return self.recorder.communicator(f"{carrier}-world", name, range(world_size), rank)
 
     def note_failure(self, error: BaseException, number: int) -> None:
         """Remember which call raised, in case nobody catches the exception."""
@@ -108,10 +135,35 @@ class Session:
                 error._paceline_call = number  # type: ignore[attr-defined]
 
     def tell(self, value: dict[str, Any]) -> None:
-        """Append a text to the ring, for what is said once. It never raises: a script that ends or aborts calls it."""
+        """Append a text to the ring, or to the note of a rank that has none yet: for what is said once.
+
+        It never raises: a script that ends or aborts calls it.
+        """
+        with contextlib.suppress(Exception):
+            if self.recorder is not None:
+                self.recorder.ring.write_text(value)
+            elif self.start is not None:
+                self.start.tell(value)
+
+    def end(self, how: int, code: int | None = None) -> None:
+        """Say that this process ends now."""
+        if self.recorder is None:
+            self.tell({"ending": how})
+        elif code is None:
+            self.recorder.end(how)
+        else:
+            self.recorder.end(how, code)
+
+    @property
+    def is_rank(self) -> bool:
+        """Whether this process is a rank, or about to become one."""
+        return self.recorder is not None or self.start is not None
+
+    def finish_remarks(self) -> None:
+        """Say what is left of requests and handles. It never raises: a script that ends calls it."""
         if self.recorder is not None:
             with contextlib.suppress(Exception):
-                self.recorder.ring.write_text(value)
+                self.recorder.remarks.finish()
 
 
 SESSION = Session()
@@ -138,5 +190,13 @@ def launcher_name(environ: Mapping[str, str]) -> str:
         return " ".join(named)
     for pid, stat in ancestors_of(os.getpid()):
         if stat.name in LAUNCHER_PROGRAMS:
-            return f"{stat.name} {pid}"
+            return _proxy_job(pid) or f"{stat.name} {pid}"
     return f"alone {os.getpid()}"
+
+
+def _proxy_job(pid: int) -> str:
+    """Return what hydra tells each of its proxies, which are on all machines of a job; nothing if it is no proxy."""
+    try:
+        return hydra_job(command_of(pid))
+    except OSError:  # it has just gone
+        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
-from paceline.guard.run.run_folder import name_judge
+from paceline.guard.run.run_folder import become_judge
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.run.watched_run import LOOK_SECONDS
@@ -37,36 +38,40 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
     """
     mpi_files = mpi_files_now()
     announce_run(folder, _ASKED, options.out)
-    outcome = RunOutcome(exit_code=None, finding=None, records=None)
-    write_outcome(folder, outcome)
+    write_outcome(folder, RunOutcome(exit_code=None, finding=None, records=None))
     with _rings(folder) as rings:
-        finding = _watch(rings, folder, starter, options)
-        if finding is None:
-            return outcome
-        jobs = rings.known_jobs()
-        end_all([], also=[process for job in jobs for process in job.processes()])
-        remove_mpi_leftovers(mpi_files)
-        records = keep_records(options.out, folder, jobs, finding, options.asked or _ASKED)
-        if records is not None:
-            write_diagnosis(records / DIAGNOSIS, FINDING_CODE, finding)
-        outcome = RunOutcome(exit_code=None, finding=finding, records=records)
+        judged = JudgedRun(rings, folder, options)
+        finding = _watch(judged, rings, starter)
+        judged.tell_problems()
+        warnings, records, unwritten = tuple(judged.warnings), None, None
+        if finding is not None:
+            jobs = rings.known_jobs()
+            end_all([], also=[process for job in jobs for process in job.processes()])
+            options.on_finding(finding)  # first: keeping records may fail
+            remove_mpi_leftovers(mpi_files)
+            try:
+                records = keep_records(options.out, folder, jobs, finding, options.asked or _ASKED)
+                if records is not None:
+                    write_diagnosis(records / DIAGNOSIS, FINDING_CODE, finding, warnings)
+            except Exception as error:  # a full disk, or a ring that is damaged
+                unwritten = f"the records cannot be written: {error}"
+        outcome = RunOutcome(exit_code=None, finding=finding, records=records, warnings=warnings, unwritten=unwritten)
         write_outcome(folder, outcome)
         return outcome
 
 
 @contextmanager
 def _rings(folder: Path) -> Iterator[LocalRings]:
-    rings = LocalRings(folder)
+    lock, rings = become_judge(folder), LocalRings(folder)
     try:
-        name_judge(folder)
         yield rings
     finally:
         rings.close()
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
-def _watch(rings: LocalRings, folder: Path, starter: int, options: WatchOptions) -> Finding | None:
-    judged = JudgedRun(rings, folder, options)
+def _watch(judged: JudgedRun, rings: LocalRings, starter: int) -> Finding | None:
     alone_since = None  # since when there is neither a rank nor the process that started us
     while True:
         rings.wait(LOOK_SECONDS)

@@ -7,18 +7,25 @@ and from then on nothing is concluded. Only the user's time limit still holds.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from paceline.guard.judge.compiled_waits import CompiledWaits
 from paceline.guard.judge.judge import Judge
+from paceline.guard.judge.sight_watch import SightWatch
 from paceline.guard.judge.stragglers import Stragglers
 from paceline.guard.judge.time_limit import TimeLimit
+from paceline.guard.judge.warning_watch import WarningWatch
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.run_folder import stop_judging
+from paceline.guard.run.run_registry import announce_warning
+from paceline.guard.run.told_problems import ToldProblems
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.job_warning import JobWarning
+from paceline.launch.other_machines import launcher_elsewhere
 
 _Value = TypeVar("_Value")
 
@@ -28,17 +35,24 @@ class JudgedRun:
 
     Attributes:
         fault: Why nothing is judged any more; None while the judge works.
+        warnings: What was told that did not stop the job.
     """
 
-    def __init__(self, rings: LocalRings, folder: Path, options: WatchOptions) -> None:
+    def __init__(self, rings: LocalRings, folder: Path, options: WatchOptions, command: Sequence[str] = ()) -> None:
         self._rings, self._folder, self._options = rings, folder, options
         self._judge = Judge(rings, folder)
-        self._stragglers = Stragglers(options.notice_seconds, options.timeout_seconds)
+        self._compiled = CompiledWaits(self._judge.source_of)
+        self._stragglers = Stragglers(options.notice_seconds, options.timeout_seconds, self._compiled)
         self._limit = TimeLimit(options.timeout_seconds)
+        self._warning_watch = WarningWatch(self._judge.source_of, options.ignored)
+        self._sight = SightWatch(launcher_elsewhere(command))
+        self._problems = ToldProblems(rings, options.on_problem)
+        self.warnings: list[JobWarning] = []
         self.fault: str | None = None
 
     def look(self) -> Finding | None:
         """Judge what the rings hold now, and show who is waited for; return a finding if there is one."""
+        self._problems.look()
         finding = self.unless_at_fault(self._look)
         if finding is not None:
             return finding
@@ -48,7 +62,16 @@ class JudgedRun:
 
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""
-        return self.unless_at_fault(lambda: self._judge.look_back(failed=failed))
+        finding = self.unless_at_fault(lambda: self._judge.look_back(failed=failed))
+        if finding is None:
+            self.unless_at_fault(lambda: self._warn(self._warning_watch.look_back(self._rings.jobs())))
+        if failed:
+            self.unless_at_fault(lambda: self._tell_unseen(at_end=True))
+        return finding
+
+    def tell_problems(self) -> tuple[str, ...]:
+        """Tell what could not be watched and was not told yet; return all of it."""
+        return self._problems.tell_rest()
 
     def show_who_waits(self) -> None:
         """Show where ranks are, for somebody who stops a job that seems to hang."""
@@ -73,14 +96,33 @@ class JudgedRun:
 
     def _look(self) -> Finding | None:
         finding = self._judge.look()
+        self._tell_unseen(at_end=finding is not None)
         if finding is not None:
             return finding
         for job in self._rings.known_jobs():
+            finding = self._compiled.look(job)
+            if finding is not None:
+                return finding
             for notice in self._stragglers.look(job):
                 if notice.finding is not None:
                     return notice.finding
                 self._options.on_notice(notice)
+        self._warn(self._warning_watch.look(self._rings.known_jobs()))
         return None
+
+    def _tell_unseen(self, *, at_end: bool) -> None:
+        """Say which ranks are not watched, once and in time."""
+        if not at_end and not self._sight.is_time():
+            return
+        for text in self._sight.look(self._rings.out_of_sight(), num_seen=self._rings.num_seen, at_end=at_end):
+            self._options.on_unseen(text)
+
+    def _warn(self, warnings: Sequence[JobWarning]) -> None:
+        """Tell warnings, also to whoever watches the run from elsewhere."""
+        for warning in warnings:
+            self.warnings.append(warning)
+            announce_warning(self._folder, warning)
+            self._options.on_warning(warning)
 
     def _show_who_waits(self) -> None:
         for job in self._rings.jobs():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.shared_memory import layout
 from paceline.guard.verdict.finding import Finding
+from paceline.process.hidden_secrets import without_secrets
+from paceline.process.private_files import open_private, read_private, write_private
 
 _MAX_BYTES = 512 << 20  # of one run; the rings of ranks beyond it are left out
 DEFAULT_FOLDER = Path("paceline-out")
@@ -27,12 +30,22 @@ def keep_records(
     if finding is None and out is None:
         return None
     records = _new_folder(out or DEFAULT_FOLDER)
+    try:
+        _fill(records, folder, jobs, finding, command)
+    except BaseException:
+        shutil.rmtree(records, ignore_errors=True)  # a part of it would be taken for the whole
+        raise
+    return records
+
+
+def _fill(
+    records: Path, folder: Path, jobs: Sequence[WatchedJob], finding: Finding | None, command: Sequence[str]
+) -> None:
     left_out = _copy_rings(jobs, records)
     for path in sorted(folder.glob(f"{WORK_PREFIX}*")):
-        shutil.copyfile(path, records / path.name)
+        write_private(records / path.name, read_private(path, most=_MAX_BYTES))
     _write_json(records / "run.json", _description(jobs, finding, command, left_out))
     _write_json(records / "sources.json", {"version": 1, "lines": keep_lines(_sites(jobs, finding))})
-    return records
 
 
 def _copy_rings(jobs: Sequence[WatchedJob], records: Path) -> list[int]:
@@ -44,16 +57,15 @@ def _copy_rings(jobs: Sequence[WatchedJob], records: Path) -> list[int]:
             if num_bytes > _MAX_BYTES - layout.RING_BYTES:
                 left_out.append(rank)
                 continue
-            num_bytes += copy_used(watched.reader.path, records / f"ring.{job.name}.{rank}")
+            num_bytes += write_used(watched.reader.content(), records / f"ring.{job.name}.{rank}")
     return left_out
 
 
-def copy_used(source: Path, target: Path) -> int:
-    """Copy a file without the pages that were never written; return the bytes that the copy takes."""
-    raw = source.read_bytes()
+def write_used(raw: bytes, target: Path) -> int:
+    """Write a ring without the pages that were never written; return the bytes that the file takes."""
     empty = bytes(_PAGE_BYTES)
     num_bytes = 0
-    with target.open("wb") as file:
+    with open(open_private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         for start in range(0, len(raw), _PAGE_BYTES):
             page = raw[start : start + _PAGE_BYTES]
             if page != empty[: len(page)]:
@@ -71,7 +83,7 @@ def _description(
     decided_ns = finding.decided_ns if finding is not None and finding.decided_ns else now_ns
     return {
         "version": 1,
-        "command": list(command),
+        "command": without_secrets(command),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "ended_ns": decided_ns,
         "wall_minus_clock_ns": time.time_ns() - now_ns,
@@ -104,7 +116,7 @@ def _sites(jobs: Sequence[WatchedJob], finding: Finding | None) -> list[tuple[st
 
 
 def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n")
+    write_private(path, json.dumps(value, indent=2).encode() + b"\n")
 
 
 def _new_folder(parent: Path) -> Path:
@@ -113,6 +125,7 @@ def _new_folder(parent: Path) -> Path:
         path = parent / (stamp if number == 0 else f"{stamp}-{number}")
         try:
             path.mkdir(parents=True)
+            path.chmod(0o700)  # it holds the user's source lines and data sizes, whatever the umask says of others
         except FileExistsError:
             continue
         return path

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from paceline.process.hidden_secrets import hide_in_source
+
 _AROUND = 5  # lines before and after
 _MAX_LINE = 300  # characters
 _MAX_FILE_BYTES = 4 << 20
@@ -29,7 +31,9 @@ def keep_lines(sites: Iterable[tuple[str, str]]) -> KeptLines:
     for (path, shown), numbers in wanted.items():
         lines = _read_lines(path)
         wanted_lines = {
-            str(number): lines[number - 1][:_MAX_LINE] for number in sorted(numbers) if number <= len(lines)
+            str(number): hide_in_source(lines[number - 1][:_MAX_LINE])
+            for number in sorted(numbers)
+            if number <= len(lines)
         }
         if wanted_lines:
             lines_of_file.setdefault(shown, {}).update(wanted_lines)

@@ -1,4 +1,4 @@
-"""The folder of a run in shared memory: where it is, what it is called, and the file that names its judge.
+"""The folder of a run in shared memory: where it is, what it is called, and the lock of its judge.
 
 Ranks find it by a variable of their environment. Every watched rank loads this module with `paceline.guard`, so it
 imports what only a judge needs where that is used.
@@ -12,52 +12,94 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from paceline.errors import InputError
 from paceline.guard.rank.watched_process import RUN_FOLDER
-from paceline.guard.shared_memory.ring import judge_lives
+from paceline.guard.shared_memory.ring import JUDGE
+from paceline.process.private_files import is_private_folder, lock_file, make_private_folder
 from paceline.process.procfs import start_time
 
 MEMORY = Path("/dev/shm")
 PREFIX = "paceline-run-"
 _BOOT = Path(__file__).parents[1] / "boot"
-_JUDGE = "judge"
-_STALE_SECONDS = 60  # a younger folder may be one whose judge has not written its name yet
+_STALE_SECONDS = 60  # a younger folder may be one whose judge does not hold its lock yet
 
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """Make a folder for a run in memory, private to the user, and remove it at the end."""
+    """Make a folder for a run, judge it from now on, and remove it at the end."""
     import shutil
-    import tempfile
 
-    parent = MEMORY if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    folder, lock = _new_folder()
     try:
-        name_judge(folder)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
-def name_judge(folder: Path) -> None:
-    """Write down that this process judges: ranks stop waiting for a word from a judge that has exited."""
-    (folder / _JUDGE).write_text(f"{os.getpid()} {start_time(os.getpid())}")
+def _new_folder() -> tuple[Path, int]:
+    """Make a folder in memory, or where there is none or no room on disk; return it with the lock of its judge."""
+    import shutil
+
+    problems = []
+    for parent in _parents():
+        try:
+            folder = make_private_folder(parent, PREFIX)
+        except OSError as error:
+            problems.append(f"{parent}: {error.strerror}")
+            continue
+        try:
+            return folder, become_judge(folder)
+        except OSError as error:
+            problems.append(f"{parent}: {error.strerror}")
+            shutil.rmtree(folder, ignore_errors=True)
+    raise InputError(f"there is no room for the records of the run: {'; '.join(problems)}")
+
+
+def _parents() -> list[Path]:
+    """Return where folders of runs are: in memory if there is some, otherwise among temporary files."""
+    import tempfile
+
+    return [*([MEMORY] if MEMORY.is_dir() else []), Path(tempfile.gettempdir())]
+
+
+def become_judge(folder: Path) -> int:
+    """Take the lock that says that this process judges; it holds until the descriptor is closed or the process ends.
+
+    Ranks stop waiting for a word from a judge that has ended. The number in the file is for people.
+    """
+    lock = lock_file(folder / JUDGE)
+    assert lock is not None
+    with suppress(OSError):  # no space: the lock is what counts
+        os.write(lock, f"{os.getpid()} {start_time(os.getpid())}".encode())
+    return lock
 
 
 def stop_judging(folder: Path) -> None:
     """Let no rank wait for a word from us."""
     with suppress(OSError):
-        (folder / _JUDGE).unlink(missing_ok=True)
+        (folder / JUDGE).unlink(missing_ok=True)
 
 
 def remove_stale_folders() -> None:
-    """Remove the folders of runs whose judge was killed."""
+    """Remove the folders of this user's runs whose judge was killed."""
+    for parent in _parents():
+        for path in parent.glob(f"{PREFIX}*"):
+            with suppress(OSError):
+                if is_private_folder(path) and time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                    _remove_if_left(path)
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove a folder, unless a judge holds its lock, in this container or in another."""
     import shutil
 
-    for path in MEMORY.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            is_old = time.time() - path.stat().st_mtime > _STALE_SECONDS
-            if path.stat().st_uid == os.getuid() and is_old and not judge_lives(path):
-                shutil.rmtree(path, ignore_errors=True)
+    lock = lock_file(folder / JUDGE, wait=False)
+    if lock is not None:
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 def watched_environment(folder: Path) -> dict[str, str]:

@@ -6,13 +6,16 @@ its job leaves behind and in the end kills all of it. Two guards at a time there
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from paceline.guard.judge.stragglers import Notice
 from paceline.guard.observe.local_rings import LocalRings
+from paceline.guard.rank.watched_process import BUFFERS, RESULTS
+from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.job_warning import JobWarning, WarningCause
+from paceline.process.own_programs import own_module
 
 
 def _show_nothing(shown: object) -> None:
@@ -30,8 +33,16 @@ class WatchOptions:
         notice_seconds: Show who is waited for after this time.
         timeout_seconds: End the job when a rank has waited for this time.
         variables: What is added to our environment for the command.
+        ignored: Causes of warnings that are not told.
+        strict: Causes of warnings that make the exit code of a job that ended well 90.
+        compares_buffers: Whether ranks compare what their requests send before and after.
+        compares_results: Whether ranks compare what came out of collectives that give all the same.
+        on_warning: Tells what is certain and does not stop the job.
         on_notice: Shows who is waited for.
+        on_problem: Tells what cannot be watched, each reason once; must not raise.
         on_fault: Tells at once why nothing is judged any more, in a sentence; must not raise.
+        on_unseen: Tells which ranks of the job are not watched, and why that may be; must not raise.
+        on_finding: Shows a finding, as soon as the job has ended and before anything is kept; must not raise.
         on_look: Shows the run; called after each look at the rings, and must not raise.
     """
 
@@ -41,8 +52,16 @@ class WatchOptions:
     notice_seconds: float = 10.0
     timeout_seconds: float | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    ignored: frozenset[WarningCause] = frozenset()
+    strict: frozenset[WarningCause] = frozenset()
+    compares_buffers: bool = True
+    compares_results: bool = False
+    on_warning: Callable[[JobWarning], None] = _show_nothing
     on_notice: Callable[[Notice], None] = _show_nothing
+    on_problem: Callable[[str], None] = _show_nothing
     on_fault: Callable[[str], None] = _show_nothing
+    on_unseen: Callable[[str], None] = _show_nothing
+    on_finding: Callable[[Finding], None] = _show_nothing
     on_look: Callable[[LocalRings], None] = _show_nothing
 
 
@@ -52,13 +71,33 @@ def run_command(command: Sequence[str], options: WatchOptions) -> list[str]:
     What shows the run, and `asked` and `variables`, are of this process: that one has its own.
 
     >>> run_command(["mpiexec", "train"], WatchOptions(out=Path("kept"), notice_seconds=0.5))[1:]
-    ['-m', 'paceline', 'run', '--notice', '0.5', '--out', 'kept', '--', 'mpiexec', 'train']
+    ['-P', '-m', 'paceline', 'run', '--notice', '0.5', '--out', 'kept', '--', 'mpiexec', 'train']
     """
-    words = [sys.executable, "-m", "paceline", "run", "--notice", repr(options.notice_seconds)]
+    words = [*own_module("paceline"), "run", "--notice", repr(options.notice_seconds)]
     if options.out is not None:
         words += ["--out", str(options.out)]
     if options.json_file is not None:
         words += ["--json", str(options.json_file)]
     if options.timeout_seconds is not None:
         words += ["--timeout", repr(options.timeout_seconds)]
+    if options.strict:
+        words.append(f"--strict={','.join(sorted(options.strict))}")
+    if options.ignored:
+        words += ["--ignore", ",".join(sorted(options.ignored))]
+    if not options.compares_buffers:
+        words += ["--buffers", "off"]
+    if options.compares_results:
+        words.append("--results")
     return [*words, "--", *command]
+
+
+def variables_of(options: WatchOptions) -> dict[str, str]:
+    """Return the variables by which the ranks learn what is asked of them.
+
+    >>> variables_of(WatchOptions(compares_buffers=False, compares_results=True, variables={"SEED": "1"}))
+    {'PACELINE_BUFFERS': 'off', 'PACELINE_RESULTS': 'on', 'SEED': '1'}
+    """
+    asked = {} if options.compares_buffers else {BUFFERS: "off"}
+    if options.compares_results:
+        asked[RESULTS] = "on"
+    return {**asked, **options.variables}

@@ -25,8 +25,9 @@ from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
 from paceline.guard.run.stopping_job import ForwardedSignals, StoppingJob
-from paceline.guard.run.watch_options import WatchOptions
+from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
@@ -54,6 +55,8 @@ class RunResult:
         stopped_by: The signal that we were sent.
         fault: Why nothing was judged from some moment on; it was told then.
         launcher_signal: The signal that killed the launcher before any rank had failed.
+        warnings: What is certain and did not stop the job.
+        is_strict_failure: Whether the job itself ended well, and the exit code is 90 because of a warning.
     """
 
     exit_code: int
@@ -67,6 +70,8 @@ class RunResult:
     unwritten: tuple[str, ...] = ()
     fault: str | None = None
     launcher_signal: int | None = None
+    warnings: tuple[JobWarning, ...] = ()
+    is_strict_failure: bool = False
 
 
 def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
@@ -77,27 +82,32 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
     with run_folder() as folder, ForwardedSignals() as signals:
         announce_run(folder, asked, options.out)
         _prctl(_PR_SET_CHILD_SUBREAPER)
-        process = _start(command, {**watched_environment(folder), **options.variables})
+        process = _start(command, {**watched_environment(folder), **variables_of(options)})
         rings, launcher = LocalRings(folder), ProcessHandle(process.pid, start_time(process.pid))
         rings.await_end(launcher)
         try:
-            judged = JudgedRun(rings, folder, options)
+            judged = JudgedRun(rings, folder, options, command)
             finding = _watch(process, launcher, rings, judged, options, signals)
             jobs = judged.jobs()
             has_exited = process.poll() is not None
             if finding is not None or signals.received is not None:
                 end_all([os.getpid()], also=[member for job in jobs for member in job.processes()])
+            if finding is not None:
+                options.on_finding(finding)  # first: keeping records may fail
             code = FINDING_CODE if finding is not None else _exit_code(process.wait(), None if has_exited else signals)
+            warned = code == 0 and any(warning.cause in options.strict for warning in judged.warnings)
             result = RunResult(
-                exit_code=code,
+                exit_code=FINDING_CODE if warned else code,
                 finding=finding,
                 records=None,
                 num_ranks=sum(len(job.ranks) for job in jobs),
-                problems=tuple(rings.problems()),
+                problems=judged.tell_problems(),
                 failures=(judged.unless_at_fault(lambda: _failures(jobs)) or ()) if finding is None and code else (),
                 lost_ranks=tuple(rank for job in jobs for rank in job.lost_ranks()),
                 stopped_by=signals.received,
                 launcher_signal=_launcher_signal(process, launcher, judged) if finding is None else None,
+                warnings=tuple(judged.warnings),
+                is_strict_failure=warned,
             )
             return replace(_with_files(folder, jobs, result, options, asked), fault=judged.fault)
         finally:
@@ -123,15 +133,17 @@ def _with_files(
             unwritten.append(f"{what} cannot be written: {error}")
             return None
 
-    code, finding = result.exit_code, result.finding
+    code, finding, warnings = result.exit_code, result.finding, result.warnings
     records = attempt("the records", lambda: keep_records(options.out, folder, jobs, finding, asked))
-    outcome = RunOutcome(exit_code=code, finding=finding, records=records)
+    outcome = RunOutcome(exit_code=code, finding=finding, records=records, warnings=warnings)
     attempt("the outcome", lambda: write_outcome(folder, outcome))
     if records is not None:
-        attempt("the diagnosis", lambda: write_diagnosis(records / DIAGNOSIS, code, finding))
+        attempt("the diagnosis", lambda: write_diagnosis(records / DIAGNOSIS, code, finding, warnings))
     if options.json_file is not None:
         json_file = options.json_file
-        attempt(str(json_file), lambda: write_diagnosis(json_file, code, finding))
+        # notes are for the page, unless they are asked for
+        told = [warning for warning in warnings if not warning.cause.is_note or warning.cause in options.strict]
+        attempt(str(json_file), lambda: write_diagnosis(json_file, code, finding, told))
     return replace(result, records=records, unwritten=tuple(unwritten))
 
 

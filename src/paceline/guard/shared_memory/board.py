@@ -14,17 +14,20 @@ from pathlib import Path
 from paceline.guard.shared_memory.layout import BOARD_ROWS, NOTHING, UNKNOWN_BYTES
 from paceline.guard.shared_memory.operations import UNKNOWN_REDUCTION
 from paceline.guard.shared_memory.record_fields import WORD
+from paceline.process.private_files import open_private
 
-_MESSAGE_CELLS = 4096  # a power of two
+MESSAGE_CELLS = 4096  # a power of two
 _CELL_WORDS = 2
 _MASK = (1 << 64) - 1
 _REDUCTION_MASK = 0xFF
+_ROOT_MASK = 0x7FFF
+_NO_ROOT = 0  # as it is packed: on the root's side of an intercommunicator others do not know it
 _ROW_MASK = BOARD_ROWS - 1  # there is a power of two of them
 
 
 def pack_call(operation: int, root: int, reduction: int) -> int:
     """Pack what must be equal on all members into 9, 15 and 8 bits; the board puts the position above them."""
-    return operation << 23 | (root + 1 & 0x7FFF) << 8 | reduction
+    return operation << 23 | (root + 1 & _ROOT_MASK) << 8 | reduction
 
 
 def pack_size(dtype: int, num_bytes: int) -> int:
@@ -39,12 +42,20 @@ def pack_size(dtype: int, num_bytes: int) -> int:
 
 
 def calls_differ(mine: int, other: int) -> bool:
-    """Say whether two members at the same position call differently; other positions do not count."""
+    """Say whether two members at the same position call differently; other positions do not count.
+
+    >>> broadcasts = [pack_call(2, root, 0) for root in (0, 1, NOTHING)]
+    >>> calls_differ(broadcasts[0], broadcasts[1]), calls_differ(broadcasts[0], broadcasts[2])
+    (True, False)
+    """
     if mine == other or mine >> 32 != other >> 32:
         return False
-    if UNKNOWN_REDUCTION in (mine & _REDUCTION_MASK, other & _REDUCTION_MASK):
-        return mine >> 8 != other >> 8
-    return True
+    if mine >> 23 != other >> 23:
+        return True  # another operation
+    roots = mine >> 8 & _ROOT_MASK, other >> 8 & _ROOT_MASK
+    reductions = mine & _REDUCTION_MASK, other & _REDUCTION_MASK
+    roots_differ = roots[0] != roots[1] and _NO_ROOT not in roots
+    return roots_differ or (reductions[0] != reductions[1] and UNKNOWN_REDUCTION not in reductions)
 
 
 def sizes_differ(mine: int, other: int) -> bool:
@@ -73,7 +84,7 @@ def message_fits(sent: int, received: int) -> bool:
 
 def open_words(path: Path, num_bytes: int) -> memoryview:
     """Map a shared file that all ranks of this machine write to, with its space reserved."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
         os.posix_fallocate(descriptor, 0, num_bytes)  # a full disk is an error here, and a SIGBUS later
         return memoryview(mmap.mmap(descriptor, num_bytes)).cast("Q")
@@ -84,12 +95,12 @@ def open_words(path: Path, num_bytes: int) -> memoryview:
 class Board:
     """The board of one communicator, as one member writes and reads it."""
 
-    __slots__ = ("_calls", "_member", "_num_members", "_sizes")
+    __slots__ = ("_calls", "_member", "_num_members", "_sizes", "words")
 
     def __init__(self, path: Path, member: int, num_members: int) -> None:
-        words = open_words(path, board_bytes(num_members))
+        self.words = open_words(path, board_bytes(num_members))
         half = BOARD_ROWS * num_members
-        self._calls, self._sizes = words[:half], words[half:]
+        self._calls, self._sizes = self.words[:half], self.words[half:]
         self._member, self._num_members = member, num_members
 
     def meet(self, sequence: int, call: int, size: int) -> int:
@@ -99,18 +110,15 @@ class Board:
         sizes[row + member] = size
         call |= (sequence & 0xFFFFFFFF) << 32
         calls[row + member] = call
+        place = call >> 32
         if num == 2:
             other = 1 - member
             theirs = calls[row + other]
-            if theirs == call:
-                return -1 if sizes[row + other] == size or not sizes_differ(size, sizes[row + other]) else other
-            return other if calls_differ(call, theirs) else -1
-        place = call >> 32
+            if theirs >> 32 != place or not (calls_differ(call, theirs) or sizes_differ(size, sizes[row + other])):
+                return -1
+            return other
         for other, theirs in enumerate(calls[row : row + num].tolist()):
-            if theirs == call:
-                if sizes[row + other] != size and sizes_differ(size, sizes[row + other]):
-                    return other
-            elif theirs >> 32 == place and calls_differ(call, theirs):
+            if theirs >> 32 == place and (calls_differ(call, theirs) or sizes_differ(size, sizes[row + other])):
                 return other
         return -1
 
@@ -123,17 +131,17 @@ def board_bytes(num_members: int) -> int:
 class MessageBoard:
     """Sizes and types of messages under way, by who sends to whom with which tag for the n-th time."""
 
-    __slots__ = ("_received", "_sent")
+    __slots__ = ("_received", "_sent", "words")
 
     def __init__(self, path: Path) -> None:
-        words = open_words(path, 2 * _MESSAGE_CELLS * _CELL_WORDS * WORD)
-        half = _MESSAGE_CELLS * _CELL_WORDS
-        self._sent, self._received = words[:half], words[half:]
+        self.words = open_words(path, 2 * MESSAGE_CELLS * _CELL_WORDS * WORD)
+        half = MESSAGE_CELLS * _CELL_WORDS
+        self._sent, self._received = self.words[:half], self.words[half:]
 
     def meet(self, key: int, size: int, *, sends: bool) -> int:
         """Write one side of a message; return the other side's size if it does not fit, or -1."""
         own, other = (self._sent, self._received) if sends else (self._received, self._sent)
-        cell = (key & (_MESSAGE_CELLS - 1)) * _CELL_WORDS
+        cell = (key & (MESSAGE_CELLS - 1)) * _CELL_WORDS
         own[cell + 1] = size
         own[cell] = key
         if other[cell] != key:
@@ -144,13 +152,13 @@ class MessageBoard:
 
     def withdraw(self, key: int) -> None:
         """Take back a receive that was cancelled."""
-        cell = (key & (_MESSAGE_CELLS - 1)) * _CELL_WORDS
+        cell = (key & (MESSAGE_CELLS - 1)) * _CELL_WORDS
         if self._received[cell] == key:
             self._received[cell] = 0
 
     def sent(self, key: int) -> int:
         """Return the size the sender wrote, or -1 if it is not there (any more)."""
-        cell = (key & (_MESSAGE_CELLS - 1)) * _CELL_WORDS
+        cell = (key & (MESSAGE_CELLS - 1)) * _CELL_WORDS
         return self._sent[cell + 1] if self._sent[cell] == key else -1
 
 

@@ -15,7 +15,9 @@ MAGIC = 0x3230_454E_494C_4341  # "ACLINE02"
 # words of the header
 PID, START_TIME, WORLD_SIZE, RANK, NUM_RECORDS, TEXT_BYTES, ENDING, EXIT_CODE = 1, 2, 3, 4, 5, 6, 7, 8
 STOPPED, STOP_REASON, STOP_PEER, GO_ON, LOST = range(9, 14)
-JOINED, MAIN_ENDED, NUM_CHANNELS, ENDED_AT = 16, 17, 18, 19  # 14 and 15 are spare
+ENQUEUES, SIDE_STREAMS, JOINED, MAIN_ENDED, NUM_CHANNELS, ENDED_AT = range(14, 20)
+# messages of which it is not known whether they were sent or received: cancelled, dropped, or their call raised
+NUM_UNCERTAIN = 20
 
 # values of ENDING
 LIVES, EXITS, EXITS_AT_ONCE, ABORTS = 0, 1, 2, 3
@@ -23,6 +25,7 @@ LIVES, EXITS, EXITS_AT_ONCE, ABORTS = 0, 1, 2, 3
 STOP_COLLECTIVE, STOP_MESSAGE, STOP_ARGUMENT = 1, 2, 3
 # bits of LOST: what did not fit, so that nothing may be concluded from its absence
 LOST_THREADS, LOST_REQUESTS, LOST_CHANNELS, LOST_COMMUNICATORS, LOST_MESSAGES, LOST_BOARDS = 1, 2, 4, 8, 16, 32
+LOST_WINDOWS = 64  # windows or files
 
 THREADS_AT = 64  # word; four words each: record number + 1 or 0, native id, requests waited for, spare
 THREAD_WORDS = 4
@@ -55,10 +58,24 @@ TEXT_BYTES_MAX = RING_BYTES - TEXT_AT
 
 # flags of a record
 NONBLOCKING, FAILED, OWN_TIMEOUT, ANY_OF = 1, 2, 4, 8
+ENQUEUED = 16  # its backend may return, and its wait too, before it has completed: NCCL
 # what a peer, a root or a tag says when it is not a number of one
 NOTHING, ANY, NOBODY = -1, -2, -3
 
-SENT, RECEIVED = 1, 2
+# directions of a channel. Members of a window give each other tokens: Post gives one to each origin, Complete gives one
+# to each target. HELD counts the locks that a member holds at another, its tag says which kind.
+SENT, RECEIVED, GIVEN, TAKEN, HELD = 1, 2, 3, 4, 5
+POST_TOKEN, COMPLETE_TOKEN = 0, 1
+SHARED_LOCK, EXCLUSIVE_LOCK = 0, 1
+# how the identity of what is followed like a communicator begins; see RankState.begun
+WINDOW_PREFIX, FILE_PREFIX = "window-", "file-"
+# and that of an intercommunicator, with the number of members that its first side has: inter-2-HASH
+INTER_PREFIX = "inter-"
+# of one that joins two jobs, after the prefix before: bridge-HALF-ORIGIN; each job has a half of its own
+BRIDGE_PREFIX = "bridge-"
+OF_OTHER_JOB = -1  # a member of such a communicator that is of the other job
+# of the file in which a process that is a rank by its launcher says what it does before it joins a job
+START_PREFIX = "start."
 
 assert COMMON.size <= MESSAGE_OFFSET
 assert MESSAGE_OFFSET + MESSAGE.size <= RECORD_BYTES

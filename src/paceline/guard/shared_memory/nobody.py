@@ -11,7 +11,7 @@ from __future__ import annotations
 # (board.pack_call): there the centre is in the middle, so that an outsider and a member of a group of up to 8192 ranks
 # look different as long as the outsider is within 8192 of zero.
 _CENTRE = -(3 << 29) + (1 << 14)
-_REACH = (1 << 29) - (1 << 15)
+FARTHEST = (1 << 29) - (1 << 15)  # stands for all numbers from there on
 
 
 def encode_outsider(number: int) -> int:
@@ -22,7 +22,7 @@ def encode_outsider(number: int) -> int:
     >>> decode_outsider(encode_outsider(-7)), decode_outsider(encode_outsider(1))
     (-7, 1)
     """
-    return _CENTRE + max(-_REACH, min(_REACH, number))
+    return _CENTRE + max(-FARTHEST, min(FARTHEST, number))
 
 
 def decode_outsider(code: int) -> int | None:
@@ -32,4 +32,4 @@ def decode_outsider(code: int) -> int | None:
     (True, True)
     """
     number = code - _CENTRE
-    return number if -_REACH <= number <= _REACH else None
+    return number if -FARTHEST <= number <= FARTHEST else None

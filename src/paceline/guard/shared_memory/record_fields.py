@@ -22,7 +22,7 @@ _PER_CALL: Fields = (
 _PER_SITE: Fields = (
     ("num_bytes", "q"),  # -1: not known
     ("count", "q"),  # elements; -1: not known
-    ("members_hash", "q"),  # stands for the ranks of a communicator that is being made; 0: none is
+    ("members_hash", "q"),  # stands for ranks of a communicator that is being made, or members of an epoch; 0: none
     ("root", "i"),
     ("site", "I"),
     ("communicator", "H"),

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.shared_memory import layout
-from paceline.process.procfs import start_time
+from paceline.process.private_files import is_locked, open_private
+
+JUDGE = "judge"  # the file whose lock the judge holds
 
 
 class Ring:
@@ -20,7 +22,7 @@ class Ring:
     __slots__ = ("_text_end", "_text_lock", "bytes", "words")
 
     def __init__(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             os.posix_fallocate(descriptor, 0, layout.RING_BYTES)
             self.bytes = mmap.mmap(descriptor, layout.RING_BYTES)
@@ -56,9 +58,5 @@ def _plain(value: Any) -> int | str:
 
 
 def judge_lives(folder: Path) -> bool:
-    """Say whether the judge of this run is still there to be waited for."""
-    try:
-        pid, began = map(int, (folder / "judge").read_text().split())
-        return start_time(pid) == began
-    except (OSError, ValueError):
-        return False
+    """Say whether the judge of this run is still there to be waited for: it holds a lock as long as it lives."""
+    return is_locked(folder / JUDGE)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 UNKNOWN_SITE = "?:0"
@@ -77,6 +77,14 @@ class RingTexts:
     communicators: dict[int, CommunicatorText] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)  # identities of communicators whose number another has got
     others: list[dict[str, Any]] = field(default_factory=list)  # how it ended, and what could not be watched
+    rename: Callable[[str], str] = str  # gives a communicator that two jobs share the name that is used for both
+
+    def rename_communicators(self, rename: Callable[[str], str]) -> None:
+        """Give communicators other identities, those that are known and those that come later."""
+        self.rename = rename
+        self.forgotten = {rename(identity) for identity in self.forgotten}
+        for index, known in self.communicators.items():
+            self.communicators[index] = replace(known, identity=rename(known.identity))
 
     def read_line(self, line: bytes) -> bool:
         """Take in one line; say whether it could be read."""
@@ -100,7 +108,7 @@ class RingTexts:
             if before is not None:
                 self.forgotten.add(before.identity)
             self.communicators[int(value["comm"])] = CommunicatorText(
-                identity=str(value["id"]), world=str(value.get("world", "")), name=str(value["name"]),
+                identity=self.rename(str(value["id"])), world=str(value.get("world", "")), name=str(value["name"]),
                 size=int(value["size"]), ranks=None if ranks is None else tuple(int(rank) for rank in ranks),
                 first=int(value["first"]),
             )  # fmt: skip

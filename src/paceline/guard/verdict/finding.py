@@ -5,9 +5,12 @@ Kinds, fields, states and causes are closed sets: what is not listed here cannot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from enum import StrEnum
+
+from paceline.guard.verdict.rank_names import WorldRank, current_world_ranks
 
 
 class FindingKind(StrEnum):
@@ -31,6 +34,7 @@ class FindingField(StrEnum):
     TAG = "tag"
     SOURCE = "source"  # the other side of a message, whichever side names it
     COMMUNICATOR = "communicator"
+    MODE = "mode"  # of a file
 
 
 class GroupState(StrEnum):
@@ -62,25 +66,31 @@ class Cause(StrEnum):
     CALL_ORDER = "call-order", "ranks make their calls in different orders"
     DIFFERENT_COLLECTIVES = "different-collectives", "ranks are in different collectives"
     SHAPE = "shape", "ranks bring different sizes"
+    SPLITS = "splits", "a rank sends another amount than its partner expects"
     DTYPE = "dtype", "ranks bring different element types"
     ROOT = "root", "ranks name different roots"
     REDUCTION = "reduction", "ranks use different reductions"
     GROUP = "group", "ranks make different groups"
+    MODE = "mode", "ranks open a file, or set it, in different modes"
     EXCEPTION = "exception", "a rank raised an exception that nobody caught"
     KILLED = "killed", "a rank was killed"
     EARLY_EXIT = "early-exit", "a rank exited while others still needed it"
     OUT_OF_MEMORY = "out-of-memory", "a rank ran out of memory"
     DISK_FULL = "disk-full", "a rank ran out of disk space"
+    HANDLE_LEAK = "handle-leak", "a rank made handles without freeing them until the library had no room for more"
     RECEIVE_RECEIVE = "receive-receive", "ranks receive from each other before either has sent"
     SEND_SEND = "send-send", "ranks send to each other before either receives"
     MESSAGE_ORDER = "message-order", "ranks send and receive in orders that do not fit"
     SEND_WITHOUT_RECEIVE = "send-without-receive", "a message that nobody receives"
     RECEIVE_WITHOUT_SEND = "receive-without-send", "a receive or wait that nothing will satisfy"
+    UNMATCHED_EPOCH = "unmatched-epoch", "a rank waits for an epoch of a window in which another takes no part"
+    LOCK_NOT_RELEASED = "lock-not-released", "a rank waits for a lock of a window that another does not release"
     NO_SUCH_RANK = "no-such-rank", "a rank, root or tag that does not exist"
     TRUNCATED = "truncated", "a message larger than its buffer"
     WRONG_TAG = "wrong-tag", "a message was sent with another tag than the receive asks for"
     WRONG_SOURCE = "wrong-source", "a message came from another rank than the receive asks for"
     WRONG_COMMUNICATOR = "wrong-communicator", "a message was sent on another communicator than the receive uses"
+    UNSEEN_CALL = "unseen-call", "ranks wait because of a call that is not recorded, such as one of a compiled library"
     TIMEOUT = "timeout", "a rank is later than the given limit"
 
 
@@ -134,6 +144,8 @@ class Finding:
     latency_ms: float = 0.0
     decided_ns: int = 0  # when, by the clock of the records; 0 if nobody noted it
     explanations: tuple[Explanation, ...] = ()  # where several fit; the first is the finding's own
+    # by which its sentences call ranks
+    world_ranks: Mapping[int, WorldRank] = dataclass_field(default_factory=current_world_ranks)
 
 
 def explained_finding(

@@ -1,8 +1,8 @@
-"""A finding as JSON, and back. The only place that knows this form; others read it, so names in it are fixed."""
+"""A finding and warnings as JSON, and back. The only place that knows this form; its names are fixed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.guard.verdict.finding import (
@@ -15,6 +15,8 @@ from paceline.guard.verdict.finding import (
     GroupState,
     RankGroup,
 )
+from paceline.guard.verdict.job_warning import JobWarning, WarningCause
+from paceline.guard.verdict.rank_names import WorldRank
 
 VERSION = 1
 
@@ -28,14 +30,51 @@ def outcome_of(exit_code: int | None, finding: Finding | None) -> str:
     return "finding" if finding is not None else "failed" if exit_code else "ok"
 
 
-def diagnosis_to_json(exit_code: int | None, finding: Finding | None) -> dict[str, Any]:
+def diagnosis_to_json(
+    exit_code: int | None, finding: Finding | None, warnings: Sequence[JobWarning] = ()
+) -> dict[str, Any]:
     """Return the diagnosis of a run; the exit code is None where only the job's launcher knows it."""
     return {
         "version": VERSION,
         "outcome": outcome_of(exit_code, finding),
         "exit_code": exit_code,
         "finding": None if finding is None else finding_to_json(finding),
+        "warnings": [warning_to_json(warning) for warning in warnings],
     }
+
+
+def warning_to_json(warning: JobWarning) -> dict[str, Any]:
+    """Return a warning as plain values."""
+    return {
+        "cause": str(warning.cause),
+        "ranks": list(warning.ranks),
+        "summary": warning.summary,
+        "advice": warning.advice,
+        "sites": list(warning.sites),
+    }
+
+
+def warnings_from_json(diagnosis: Mapping[str, Any]) -> tuple[JobWarning, ...]:
+    """Return the warnings that a diagnosis holds; one from before there were warnings holds none.
+
+    Raises:
+        ValueError: They are not warnings; the message says which part is wrong.
+    """
+    return tuple(warning_from_json(value) for value in _objects({"warnings": [], **diagnosis}, "warnings"))
+
+
+def warning_from_json(value: Mapping[str, Any]) -> JobWarning:
+    """Return the warning that a file holds; raise ValueError if it is not one."""
+    sites = value.get("sites", [])
+    if not isinstance(sites, list) or not all(isinstance(site, str) for site in sites):
+        raise ValueError(f"sites is {sites!r}, not a list of texts")
+    return JobWarning(
+        cause=WarningCause(_text(value, "cause")),  # type: ignore[call-arg]
+        ranks=_ranks(value),
+        summary=_text(value, "summary"),
+        advice=_text(value, "advice"),
+        sites=tuple(sites),
+    )
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
@@ -51,7 +90,13 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "groups": [group_to_json(group) for group in finding.groups],
         "divergence": None if finding.first_difference is None else _difference_to_json(finding.first_difference),
         "explanations": [_explanation_to_json(explanation) for explanation in finding.explanations],
-    }
+    } | _world_ranks_to_json(finding.world_ranks)
+
+
+def _world_ranks_to_json(world_ranks: Mapping[int, WorldRank]) -> dict[str, Any]:
+    """Return what people call ranks that are not numbered by the first world; nothing where there are none."""
+    shown = {str(number): {"rank": own.rank, "world": own.world} for number, own in sorted(world_ranks.items())}
+    return {"world_ranks": shown} if shown else {}
 
 
 def _explanation_to_json(explanation: Explanation) -> dict[str, Any]:
@@ -105,7 +150,20 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
         groups=tuple(_group(inner) for inner in _objects(value, "groups")),
         first_difference=None if difference is None else _difference(difference),
         explanations=tuple(_explanation(inner) for inner in _objects({"explanations": [], **value}, "explanations")),
+        world_ranks=_world_ranks(value.get("world_ranks", {})),
     )
+
+
+def _world_ranks(value: Any) -> dict[int, WorldRank]:
+    if not isinstance(value, Mapping) or not all(isinstance(world_rank, Mapping) for world_rank in value.values()):
+        raise ValueError(f"world_ranks is {value!r}")
+    world_ranks = {}
+    for number, world_rank in value.items():
+        rank = _number(world_rank, "rank")
+        if rank is None or not str(number).isdecimal():
+            raise ValueError(f"world_ranks has {number!r}: {world_rank!r}")
+        world_ranks[int(number)] = WorldRank(rank=rank, world=_text(world_rank, "world"))
+    return world_ranks
 
 
 def _explanation(value: Mapping[str, Any]) -> Explanation:

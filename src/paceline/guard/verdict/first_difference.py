@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paceline.errors import group_ranks
 from paceline.guard.verdict.finding import FirstDifference, GroupState, RankGroup
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.snapshot import Call, Position
+from paceline.guard.verdict.snapshot import Call, Position, is_inter
 from paceline.guard.verdict.wording import call_name
 
 Line = tuple[str, ...]  # operation, the line of the call, and what led to it, from the inside out
@@ -27,7 +27,12 @@ class DifferingCalls:
 
 
 def line_of(call: Call) -> Line:
-    """Return what tells call sites apart."""
+    """Return what tells call sites apart.
+
+    The two sides of an intercommunicator call from different lines, and so does a root: there only operations count.
+    """
+    if is_inter(call.communicator) and call.is_collective:
+        return (call.operation, call.communicator)
     return (call.operation, call.site, *call.callers, *call.library)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from paceline.guard.verdict.snapshot import Call, EndKind, Membership, Position, RankState, Snapshot
 
@@ -21,6 +21,9 @@ class Inspection:
 
     snapshot: Snapshot
     sources: Sources = no_sources
+    # what rules ask again for each of many ranks
+    _members: dict[str, frozenset[int]] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _missing: dict[Position, frozenset[int]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def state(self, rank: int) -> RankState | None:
         """Return what is known of a rank."""
@@ -29,6 +32,16 @@ class Inspection:
     def states(self) -> Iterator[RankState]:
         """Return the ranks that have been seen."""
         return (state for state in self.snapshot.ranks if state is not None)
+
+    def out_of_sight(self) -> frozenset[int]:
+        """Return the ranks of which nothing is known, not even that they start here: they may be anywhere."""
+        unknown = (rank for rank, state in enumerate(self.snapshot.ranks) if state is None)
+        return frozenset(unknown) - self.snapshot.starting
+
+    def unseen_members(self, communicators: Iterable[str]) -> tuple[int, ...]:
+        """Return the members of communicators that are out of sight: without them nobody can tell who is odd."""
+        unseen = self.out_of_sight()
+        return tuple(sorted(rank for rank in unseen if any(self.is_member(rank, name) for name in communicators)))
 
     def communicator(self, identity: str) -> Membership | None:
         """Return a communicator, if it is known."""
@@ -48,6 +61,10 @@ class Inspection:
         state = self.state(rank)
         return state is not None and state.end is not None
 
+    def ended(self) -> frozenset[int]:
+        """Return the ranks that have ended."""
+        return frozenset(state.rank for state in self.states() if state.end is not None)
+
     def was_aborted(self) -> bool:
         """Say whether the script itself has called Abort: then every rank knows, and the launcher ends the job."""
         return any(state.end is not None and state.end.kind is EndKind.ABORTED for state in self.states())
@@ -63,10 +80,20 @@ class Inspection:
         begun = state.begun(position.communicator) if state is not None else 0
         return begun is not None and begun < position.sequence
 
-    def missing_at(self, position: Position) -> set[int]:
+    def is_member(self, rank: int, communicator: str) -> bool:
+        """Say whether a rank is a member of a communicator."""
+        if communicator not in self._members:
+            known = self.communicator(communicator)
+            self._members[communicator] = frozenset(known.ranks if known is not None else ())
+        return rank in self._members[communicator]
+
+    def missing_at(self, position: Position) -> frozenset[int]:
         """Return the members that have not come to a position."""
-        known = self.communicator(position.communicator)
-        return {rank for rank in (known.ranks if known is not None else ()) if self.lacks(rank, position)}
+        if position not in self._missing:
+            known = self.communicator(position.communicator)
+            members = known.ranks if known is not None else ()
+            self._missing[position] = frozenset(rank for rank in members if self.lacks(rank, position))
+        return self._missing[position]
 
     def collectives(self, rank: int, communicator: str) -> dict[int, Call]:
         """Return what is remembered of a rank's collectives on a communicator, by sequence."""

@@ -2,7 +2,10 @@
 
 Ends are ordered by time. The first that ended badly by itself is the cause; what launchers and libraries end afterwards
 are victims. Ends that were noticed in the same moment are told apart by how they came about: nobody else makes a rank
-raise, or crash in its own code, but a launcher kills with SIGTERM and SIGKILL. If that does not tell, nobody is named.
+raise, or crash in its own code, but a launcher kills with SIGTERM and SIGKILL. A launcher also kills for a rank that
+has just exited, be it with code 0: then that one is the cause, if others were in a call that needed it. Of ranks that
+were killed as launchers kill, the first is the cause: the kernel lists ends in their order, and a launcher kills only
+after it has seen one. If all ranks ended together, somebody may have ended the whole job, and nobody is named.
 """
 
 from __future__ import annotations
@@ -13,10 +16,14 @@ from dataclasses import dataclass
 from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState
+from paceline.guard.verdict.waits.waited_for import needed_by_any
 
 _BY_LAUNCHER = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 _SAME_MOMENT_NS = 50_000_000  # a busy judge may notice ends this much later than they came
 _NOTICED_TOGETHER_NS = 3_000_000  # ends that one look has found, one after the other
+
+_OWN_CAUSES = (Cause.OUT_OF_MEMORY, Cause.DISK_FULL, Cause.HANDLE_LEAK)  # nobody else brings these about
+_MUCH_MORE = 2  # times the memory of another rank: ranks of one job hold about the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +46,44 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     by_itself = tuple(sorted(rank for rank, end in in_moment.items() if not may_be_ended_by_launcher(end)))
     if by_itself:
         return FirstFailure(ranks=by_itself, at_ns=first)
+    deserters = _exited_before(inspection, first + _SAME_MOMENT_NS)
+    if deserters:
+        return FirstFailure(ranks=tuple(sorted(deserters)), at_ns=min(deserters.values()))
     together = tuple(sorted(rank for rank, end in own.items() if end.at_ns <= first + _NOTICED_TOGETHER_NS))
     if len(together) > 1 and all(own[rank].cause is Cause.OUT_OF_MEMORY for rank in together):
-        # the kernel has killed one of them, and the launcher the others: the kernel takes the one that holds most
-        together = (max(together, key=lambda rank: own[rank].memory_bytes),)
+        together = (_killed_for_memory({rank: own[rank] for rank in together}),)
+    elif len(together) < len(inspection.snapshot.ranks):
+        together = tuple(rank for rank in together if own[rank].at_ns == first)
     return FirstFailure(ranks=together, at_ns=first, is_certain=len(together) == 1)
+
+
+def _killed_for_memory(ends: dict[int, End]) -> int:
+    """Return the rank that the kernel has killed, where the launcher killed the others at once.
+
+    The kernel takes the one that holds most. But a rank may fill its memory between two looks at it, or in a control
+    group of its own: if none is seen to hold much more than the others, the first that ended is the one.
+    """
+    by_memory = sorted(ends, key=lambda rank: ends[rank].memory_bytes)
+    if ends[by_memory[-1]].memory_bytes >= _MUCH_MORE * ends[by_memory[-2]].memory_bytes:
+        return by_memory[-1]
+    return min(ends, key=lambda rank: ends[rank].at_ns)
+
+
+def _exited_before(inspection: Inspection, at_ns: int) -> dict[int, int]:
+    """Return the ranks that had exited by then without a call that others were in, and when they did."""
+    exits = {
+        state.rank: state.end.at_ns
+        for state in inspection.states()
+        if state.end is not None and state.end.kind is EndKind.EXITED and state.end.at_ns <= at_ns
+    }
+    calls = ((state, open_call(state)) for state in inspection.states() if exits and state.rank not in exits)
+    needed = needed_by_any(inspection, ((state, call) for state, call in calls if call is not None))
+    return {rank: exited for rank, exited in exits.items() if rank in needed}
 
 
 def is_failure(state: RankState) -> bool:
     """Say whether a rank ended badly."""
-    end = state.end
-    if end is None or end.kind is EndKind.ABORTED:
-        return False
-    return end.kind is not EndKind.EXITED or end.exit_code not in (0, None)
+    return state.end is not None and state.end.is_failure
 
 
 def may_be_ended_by_launcher(end: End) -> bool:
@@ -62,12 +94,33 @@ def may_be_ended_by_launcher(end: End) -> bool:
 def is_victim(state: RankState, first: FirstFailure | None) -> bool:
     """Say whether a rank ended because another had failed before."""
     end = state.end
-    if end is None or first is None or state.rank in first.ranks:
+    if end is None or first is None:
         return False
     if end.by_peer or may_be_ended_by_launcher(end):
-        return end.at_ns >= first.at_ns
-    # a library that lost its peer inside a call often aborts the process
-    return end.kind is EndKind.KILLED and end.at_ns > first.at_ns and open_call(state) is not None
+        is_later = end.at_ns >= first.at_ns
+    else:  # a library that lost its peer inside a call often aborts the process
+        is_later = end.kind is EndKind.KILLED and end.at_ns > first.at_ns and open_call(state) is not None
+    return is_later and state.rank not in first.ranks
+
+
+def may_end_because_of_unseen(inspection: Inspection) -> bool:
+    """Say whether the job may be ending because of a rank that is out of sight: then waiting is no fault of its own."""
+    return bool(inspection.out_of_sight()) and any(map(may_be_because_of_others, inspection.states()))
+
+
+def may_be_because_of_others(state: RankState) -> bool:
+    """Say whether another rank may be why this one ended, as launchers and libraries end those that are left.
+
+    Where ranks are out of sight, nobody knows whether one of them was first.
+    """
+    end = state.end
+    if end is None or end.cause in _OWN_CAUSES:
+        return False
+    if end.by_peer or end.timed_out or end.failed_call is not None or may_be_ended_by_launcher(end):
+        return True
+    if end.kind is EndKind.KILLED:
+        return open_call(state) is not None
+    return end.kind is EndKind.EXITED and bool(end.exit_code) and not end.site
 
 
 def open_call(state: RankState) -> Call | None:

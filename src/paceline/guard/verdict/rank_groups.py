@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paceline.errors import group_ranks
+from paceline.guard.shared_memory.layout import ENQUEUED
 from paceline.guard.verdict.finding import GroupState, RankGroup
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, EndKind, RankState, Waiting
@@ -25,6 +26,8 @@ def rank_groups(inspection: Inspection, calls: Mapping[int, Call] | None = None)
     """Group ranks by what they do; `calls` says what a rank is shown with, instead of where it waits."""
     calls = calls or {}
     keys = {rank: _situation_key(state, calls.get(rank)) for rank, state in enumerate(inspection.snapshot.ranks)}
+    unseen = inspection.out_of_sight()
+    keys |= dict.fromkeys(unseen, (None, "out of sight"))
     groups = group_ranks(keys)
     note = ""
     if len(groups) > _MAX_GROUPS:  # thousands of ranks with a peer of their own each: leave the peers out
@@ -33,6 +36,8 @@ def rank_groups(inspection: Inspection, calls: Mapping[int, Call] | None = None)
     situations = []
     for _, ranks in groups:
         situation = _situation(inspection, inspection.state(ranks[0]), calls.get(ranks[0]))
+        if ranks[0] in unseen:
+            situation = replace(situation, detail="not seen from here")
         detail = f"{situation.detail}{note}" if len(ranks) > 1 else situation.detail
         situations.append(replace(situation, ranks=ranks, detail=detail))
     return tuple(situations)
@@ -48,7 +53,7 @@ def _situation_key(state: RankState | None, shown: Call | None) -> tuple[object,
         return (state.end.kind, state.end.site, state.end.detail)
     if call is None:
         last = state.history[-1] if state.history else None
-        return ("runs", last.operation if last else None, last.site if last else None)
+        return ("runs", last.operation if last else None, last.site if last else None, state.finalized_at)
     requests = () if waiting is None or shown is not None else tuple(map(_call_key, waiting.requests))
     stopped = state.stop is not None
     inside = stopped or (waiting is not None and _is_waited_for(waiting, call))
@@ -79,11 +84,14 @@ def _situation(inspection: Inspection, state: RankState | None, shown: Call | No
     name = GroupState.BLOCKED if state.waits or state.stop is not None else GroupState.RUNNING
     waiting = next(state.waiting, None)
     if shown is not None:
-        inside = waiting is not None and _is_waited_for(waiting, shown)
-        return replace(_in_call(inspection, name, shown), has_returned=not inside and state.stop is None)
+        has_returned = state.stop is None and not (waiting is not None and _is_waited_for(waiting, shown))
+        more = "enqueued" if has_returned and shown.flags & ENQUEUED else ""
+        return replace(_in_call(inspection, name, shown, more), has_returned=has_returned)
     if waiting is None:
         last = state.history[-1] if state.history else None
         after = f"last call {call_name(last)} at {last.site}" if last is not None else ""
+        if state.finalized_at:
+            return RankGroup(ranks=(), state=name, site=state.finalized_at, detail="has called MPI.Finalize")
         return RankGroup(ranks=(), state=name, detail=after)
     if waiting.requests:
         detail = "waits for " + _requests_text(inspection, waiting.requests, waiting.any_of)
@@ -110,6 +118,8 @@ def _requests_text(inspection: Inspection, requests: Sequence[Call], any_of: boo
     texts = []
     for call in requests[:4]:
         detail = call_detail(inspection, call)
+        if len(requests) > 1 and call.is_collective and not detail:  # else two of them may read the same
+            detail = f"on {inspection.name(call.communicator)}"
         texts.append(f"{call_name(call)} {detail} (posted at {call.site})".replace("  ", " "))
     more = f" and {len(requests) - 4} more" if len(requests) > 4 else ""
     return (" or " if any_of else " and ").join(texts) + more

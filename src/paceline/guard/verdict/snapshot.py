@@ -8,13 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from paceline.guard.shared_memory.layout import ANY, FAILED, NOTHING, OWN_TIMEOUT
+from paceline.guard.shared_memory.layout import (
+    ANY,
+    FAILED,
+    FILE_PREFIX,
+    INTER_PREFIX,
+    NOTHING,
+    OWN_TIMEOUT,
+    WINDOW_PREFIX,
+)
 from paceline.guard.shared_memory.operations import BY_NAME, Family, Operation
+from paceline.guard.verdict.count_table import CountTable
 from paceline.guard.verdict.finding import Cause
+from paceline.guard.verdict.rank_names import WorldRank
 
 Channel = tuple[str, int, int]  # communicator, peer (its number there), tag
+
+
+def is_window_or_file(identity: str) -> bool:
+    """Say whether something that is followed like a communicator is a window or a file.
+
+    >>> is_window_or_file("3f1c.window-5d20"), is_window_or_file("3f1c.mpi-world")
+    (True, False)
+    """
+    return identity.rpartition(".")[2].startswith((WINDOW_PREFIX, FILE_PREFIX))
 
 
 class EndKind(Enum):
@@ -38,9 +57,15 @@ class End:
     signal: int | None = None
     at_ns: int = 0
     failed_call: int | None = None  # number of the call that raised, if it was a call
-    by_peer: bool = False  # the exception says that another rank has ended
+    by_peer: bool = False  # the exception says that another rank has ended or failed
     timed_out: bool = False  # the exception says that a time limit ran out
+    at_once: bool = False  # by os._exit, which tells its library nothing: launchers may end the others for it
     memory_bytes: int = 0  # what the rank held when it was last looked at; 0: not known
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is a bad end, and not one that the script has told the launcher of."""
+        return self.kind is not EndKind.ABORTED and (self.kind is not EndKind.EXITED or self.exit_code not in (0, None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +85,7 @@ class Call:
     dtype: str = "any"
     num_bytes: int = -1
     count: int = -1
-    members_hash: int = 0  # stands for the ranks of a communicator that is being made
+    members_hash: int = 0  # stands for the ranks of a communicator that is being made, or the members of an epoch
     flags: int = 0
     request: int = 0  # the request that it started, if somebody can wait for it
     entered_ns: int = 0
@@ -166,10 +191,28 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """A communicator as the verdict knows it: its name, and its members as ranks of the job, in their order."""
+    """A communicator as the verdict knows it: its name, and its members as ranks of the job, in their order.
+
+    An intercommunicator has the members of one side and then those of the other; `num_first` tells them apart.
+    """
 
     name: str
     ranks: tuple[int, ...]
+    num_first: int = 0  # 0: it has one side
+
+    def other_side(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks that a member of an intercommunicator talks to; all, if there is one side."""
+        if not self.num_first:
+            return self.ranks
+        first, second = self.ranks[: self.num_first], self.ranks[self.num_first :]
+        return second if rank in first else first
+
+    def senders_to(self, rank: int) -> range:
+        """Return the numbers of the members that can send a message to a member."""
+        if not self.num_first:
+            return range(len(self.ranks))
+        is_first = rank in self.ranks[: self.num_first]
+        return range(self.num_first, len(self.ranks)) if is_first else range(self.num_first)
 
     def member(self, rank: int) -> int:
         """Return the number of a rank in the communicator."""
@@ -182,6 +225,41 @@ class Membership:
         return self.ranks[member] if 0 <= member < len(self.ranks) else None
 
 
+def is_inter(identity: str) -> bool:
+    """Say whether a communicator has two sides."""
+    return identity.rpartition(".")[2].startswith(INTER_PREFIX)
+
+
+def num_in_first_side(identity: str) -> int:
+    """Return how many members the first side of an intercommunicator has, 0 for any other communicator.
+
+    >>> num_in_first_side("9f3c.0.inter-2-77ab"), num_in_first_side("9f3c.0.mpi-world")
+    (2, 0)
+    """
+    return int(identity.rpartition(".")[2].split("-")[1]) if is_inter(identity) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """What a rank says of its own calls at one line: something that may be worth a warning.
+
+    Attributes:
+        about: The cause of the warning, as a slug.
+        site: file.py:line.
+        what: The operation or the kind of handle.
+        how: What became of it, as the rule of this cause knows it.
+        count: How often, so far.
+        facts: What else the rule knows how to read.
+    """
+
+    about: str
+    site: str
+    what: str = ""
+    how: str = ""
+    count: int = 1
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankState:
     """One rank at the moment of the snapshot."""
@@ -191,13 +269,21 @@ class RankState:
     threads: tuple[Waiting | None, ...] = (None,)  # each thread that communicates; None: it runs
     positions: Mapping[str, int] = field(default_factory=dict)  # communicator -> collectives begun
     freed: frozenset[str] = frozenset()
+    finalized_at: str = ""  # file.py:line at which it has called MPI.Finalize, if the script itself did
     sent: Mapping[Channel, int] = field(default_factory=dict)
     received: Mapping[Channel, int] = field(default_factory=dict)
+    given: Mapping[Channel, int] = field(default_factory=dict)  # tokens that it gave to members of windows
+    taken: Mapping[Channel, int] = field(default_factory=dict)  # and those of others that it needs no more
+    held: Mapping[Channel, int] = field(default_factory=dict)  # locks that it holds; the peer ANY stands for all
+    neighbours: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # communicator -> members it exchanges with
     posted: tuple[Call, ...] = ()  # requests under way
     forgotten: frozenset[str] = frozenset()  # communicators that it had, and whose positions are not kept any more
     communicators_known: bool = True  # whether there was room to tell of all
     messages_known: bool = True
+    windows_known: bool = True  # whether there was room to tell of all windows and files, and of their epochs
     threads_known: bool = True
+    num_uncertain: int = 0  # messages of which it is not known whether they were sent or received
+    remarks: tuple[Remark, ...] = ()
     stop: Stop | None = None
     history: tuple[Call, ...] = ()
 
@@ -211,12 +297,21 @@ class RankState:
         """The threads that are inside a call."""
         return (waiting for waiting in self.threads if waiting is not None)
 
+    @property
+    def abandoned(self) -> tuple[Call, ...]:
+        """The requests that were under way when it failed, or left at once: it completes them no more.
+
+        The library may have done its part before. A rank that ends well may complete them while it finalises.
+        """
+        return self.posted if self.end is not None and (self.end.is_failure or self.end.at_once) else ()
+
     def begun(self, communicator: str) -> int | None:
         """Return how many collectives it has begun on a communicator; None if that is not known: it may have any."""
         sequence = self.positions.get(communicator)
         if sequence is not None:
             return sequence
-        return 0 if self.communicators_known and communicator not in self.forgotten else None
+        is_known = self.windows_known if is_window_or_file(communicator) else self.communicators_known
+        return 0 if is_known and communicator not in self.forgotten else None
 
     def call(self, number: int | None) -> Call | None:
         """Return a call by its number, if it is remembered."""
@@ -225,11 +320,18 @@ class RankState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A job at one moment. A rank that has not been seen yet is None, and may do anything."""
+    """A job at one moment. A rank that has not been seen yet is None, and may do anything.
+
+    It may be that it starts on this machine (`starting`). All others are out of sight: perhaps on another machine.
+    """
 
     ranks: Sequence[RankState | None]
     communicators: Mapping[str, Membership]  # by identity
-    new_groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # the ranks that a members_hash stands for
+    new_groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # what a members_hash stands for
+    # positions at which some pair does not fit: the tables of the members that are there, by their number
+    tables: Mapping[Position, Mapping[int, CountTable]] = field(default_factory=dict)
+    world_ranks: Mapping[int, WorldRank] = field(default_factory=dict)  # ranks that people know by another number
+    starting: frozenset[int] = frozenset()  # ranks that a launcher has started here, and that have not joined yet
 
     def state(self, rank: int) -> RankState | None:
         """Return what is known of a rank."""

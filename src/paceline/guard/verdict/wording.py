@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from paceline.errors import name_ranks
-from paceline.guard.shared_memory.layout import ANY, NOTHING
+from paceline.guard.shared_memory.layout import ANY, NOBODY, NOTHING
 from paceline.guard.shared_memory.nobody import decode_outsider
 from paceline.guard.shared_memory.operations import Family, shown_name
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.rank_names import name_rank, name_ranks
 from paceline.guard.verdict.snapshot import Call
 
 _MAX_SITES = 3
@@ -38,12 +38,14 @@ def member_rank(inspection: Inspection, call: Call, member: int) -> str:
     """Name a peer or a root of a call by its rank in the job; one that does not exist as the user wrote it."""
     if member == ANY:
         return "any rank"
+    if member == NOBODY:
+        return "nobody"
     outsider = decode_outsider(member)
     if outsider is not None:
         return f"rank {outsider}"
     known = inspection.communicator(call.communicator)
     rank = known.rank_of(member) if known is not None else None
-    return f"rank {member if rank is None else rank}"
+    return f"rank {member}" if rank is None else name_rank(rank)
 
 
 def tag_text(tag: int) -> str:
@@ -56,9 +58,27 @@ def size_text(call: Call) -> str:
     """Name the elements of a call: 8 x f4, as far as known."""
     if call.num_bytes < 0 and call.dtype == "any":
         return ""
+    if call.dtype == "any":  # such as a type of the user's own, whose elements are not told apart
+        return f"{call.num_bytes} bytes"
     count = call.count if call.count >= 0 else call.num_bytes
-    unit = call.dtype if call.dtype != "any" else "bytes"
-    return f"{count} x {unit}" if count >= 0 else unit
+    return f"{count} x {call.dtype}" if count >= 0 else call.dtype
+
+
+def mode_of(call: Call) -> int | None:
+    """Return the mode that a call on a file was given, which stands where others have their root; None without one."""
+    return call.root if call.root != NOTHING and call.operation.startswith("File.") else None
+
+
+def mode_text(call: Call) -> str:
+    """Name the mode that a call on a file was given: a sum of MPI.MODE_*, or a flag."""
+    return f"mode {call.root}" if call.operation == "File.Open" else str(bool(call.root))
+
+
+def _epoch_text(inspection: Inspection, call: Call) -> str:
+    """Name the ranks with which a call opens or closes an epoch of a window."""
+    known, members = inspection.communicator(call.communicator), inspection.snapshot.new_groups.get(call.members_hash)
+    ranks = [known.rank_of(member) for member in members] if known is not None and members is not None else []
+    return f"with {name_ranks(rank for rank in ranks if rank is not None)}" if ranks else ""
 
 
 def new_group_text(inspection: Inspection, call: Call) -> str:
@@ -77,8 +97,14 @@ def call_detail(inspection: Inspection, call: Call) -> str:
     elif call.family is Family.EXCHANGE:
         parts.append(f"to {member_rank(inspection, call, call.peer)}, {tag_text(call.tag)}")
         parts.append(f"from {member_rank(inspection, call, call.source)}, {tag_text(call.source_tag)}")
+    elif call.family is Family.EPOCH:
+        return _epoch_text(inspection, call)
+    elif call.family is Family.LOCK:
+        return "of all ranks" if call.peer == ANY else f"of {member_rank(inspection, call, call.peer)}"
     elif call.root != NOTHING and call.traits.rooted:
         parts.append(f"root {member_rank(inspection, call, call.root).removeprefix('rank ')}")
+    elif mode_of(call) is not None:
+        parts.append(mode_text(call))
     if call.reduction not in ("none", "unknown"):
         parts.append(call.reduction)
     parts.append(new_group_text(inspection, call) if call.members_hash else size_text(call))
@@ -112,6 +138,9 @@ __all__ = [
     "call_name",
     "call_place",
     "member_rank",
+    "mode_of",
+    "mode_text",
+    "name_rank",
     "name_ranks",
     "new_group_text",
     "nth",
@@ -120,3 +149,12 @@ __all__ = [
     "tag_text",
     "verb",
 ]
+
+
+def in_part_text(unseen: Collection[int]) -> str:
+    """Say why nobody is named.
+
+    >>> in_part_text([2, 3])
+    'ranks 2-3 are not seen from here, so who is out of line cannot be told'
+    """
+    return f"{name_ranks(unseen)} {verb(unseen, 'is', 'are')} not seen from here, so who is out of line cannot be told"

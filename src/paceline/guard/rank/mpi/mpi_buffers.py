@@ -20,20 +20,24 @@ class Buffers:
         self._datatype = mpi.Datatype
         self._raw = [mpi.BYTE, mpi.PACKED, mpi.CHAR]
         self._in_place, self._bottom = mpi.IN_PLACE, mpi.BOTTOM
-        self._array: Any = None  # numpy's ndarray, once one has been seen: numpy is not ours to import
+        self.array: Any = None  # numpy's ndarray, once one has been seen: numpy is not ours to import
         self._by_dtype: dict[Any, int] = {}  # numpy's dtype -> code
 
     def size(self, spec: Any) -> Size:
         """Return what a buffer argument holds."""
-        if spec.__class__ is self._array:  # nearly always: kept short
+        if spec.__class__ is self.array:  # nearly always: kept short
             code = self._by_dtype.get(spec.dtype)
             return (self._add_dtype(spec.dtype) if code is None else code, spec.nbytes, spec.size)
         return self._size_of_other(spec)
 
+    def is_array(self, spec: Any) -> bool:
+        """Say whether a buffer argument is an array of numpy itself, of which a size has been read."""
+        return spec.__class__ is self.array
+
     def _size_of_other(self, spec: Any) -> Size:
         kind = type(spec)
         if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
-            self._array = kind
+            self.array = kind
             return self.size(spec)
         if spec is None or spec is self._in_place or spec is self._bottom:
             return UNKNOWN_SIZE
@@ -58,7 +62,7 @@ class Buffers:
             named = next((part for part in parts[1:] if isinstance(part, str)), None)
             code = dtype_code(named) if named else inner[0]
             return (code, -1, -1) if len(parts) > 1 else inner
-        code, item = self._code_and_bytes(datatype)
+        code, item = self.code_and_bytes(datatype)
         numbers = [part for part in parts[1:] if isinstance(part, int)]
         if len(parts) == 2 and not datatype.is_predefined:
             return UNKNOWN_SIZE  # it may have gaps, so how many fit into the data depends on its extent
@@ -68,10 +72,12 @@ class Buffers:
             return (code, numbers[0] * item, numbers[0])
         return (code, -1, -1)
 
-    def _code_and_bytes(self, datatype: Any) -> tuple[int, int]:
+    def code_and_bytes(self, datatype: Any) -> tuple[int, int]:
+        """Return the code of an element type and the bytes of one element, without gaps."""
         if not datatype.is_predefined:
             return 0, datatype.Get_size()  # a type of the user's own may match any other
-        code = 0 if any(datatype == raw for raw in self._raw) else dtype_code(datatype.typestr)
+        # mpi4py 3 does not say what a type holds
+        code = 0 if any(datatype == raw for raw in self._raw) else dtype_code(getattr(datatype, "typestr", ""))
         return code, datatype.Get_size()
 
 

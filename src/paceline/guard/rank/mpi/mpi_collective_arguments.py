@@ -10,7 +10,7 @@ How the readers are put to use is in mpi_collectives.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size, dtype_only
 from paceline.guard.rank.mpi.mpi_buffers import Buffers
@@ -27,10 +27,18 @@ class CollectiveReader:
     __slots__ = ("_in_place", "_reduction", "_size")
 
     def __init__(self, mpi: Any, buffers: Buffers, constants: MpiConstants) -> None:
-        self._size, self._reduction = buffers.size, constants.reduction
+        self._size: Callable[[Any], Size] = buffers.size
+        self._reduction = constants.reduction
         self._in_place = mpi.IN_PLACE
 
+    def read_sizes_by(self, size: Callable[[Any], Size]) -> None:
+        """Read what buffers hold by another function from now on."""
+        self._size = size
+
     # Nothing to compare but the operation itself.
+
+    def barrier(self, comm: Any, info: Any = None) -> MpiCollectiveArguments:
+        return NOTHING, 0, UNKNOWN_SIZE
 
     def nothing(self, comm: Any, *args: Any, **named: Any) -> MpiCollectiveArguments:
         return NOTHING, 0, UNKNOWN_SIZE
@@ -110,7 +118,7 @@ class CollectiveReader:
 
 
 READERS: dict[str, Callable[..., MpiCollectiveArguments]] = {
-    "Barrier": CollectiveReader.nothing,
+    "Barrier": CollectiveReader.barrier,
     "Bcast": CollectiveReader.bcast,
     "Reduce": CollectiveReader.reduce,
     "Allreduce": CollectiveReader.allreduce,
@@ -132,7 +140,7 @@ READERS: dict[str, Callable[..., MpiCollectiveArguments]] = {
     "Neighbor_alltoall": CollectiveReader.nothing,
     "Neighbor_alltoallv": CollectiveReader.nothing,
     "Neighbor_alltoallw": CollectiveReader.nothing,
-    "barrier": CollectiveReader.nothing,
+    "barrier": CollectiveReader.barrier,
     "bcast": CollectiveReader.bcast_object,
     "reduce": CollectiveReader.reduce_object,
     "allreduce": CollectiveReader.allreduce_object,
@@ -144,4 +152,36 @@ READERS: dict[str, Callable[..., MpiCollectiveArguments]] = {
     "alltoall": CollectiveReader.nothing,
     "neighbor_allgather": CollectiveReader.nothing,
     "neighbor_alltoall": CollectiveReader.nothing,
+}
+
+
+class Places(NamedTuple):
+    """Where a plain call has the arguments that are read, the communicator being the first. Compiled code reads these.
+
+    `other_buffer` counts where `buffer` is IN_PLACE; -1 for what there is none of. A plain call has from `least` to
+    `most` arguments, and gives at most its reduction and its root by name. All others are left to the reader.
+    """
+
+    buffer: int = -1
+    other_buffer: int = -1
+    reduction: int = -1
+    root: int = -1
+    least: int = 1
+    most: int = 1
+
+
+_ANY_NUMBER = 99
+# by the name of the reader's method; where there is none, the reader is asked every time
+PLACES: dict[str, Places] = {
+    "barrier": Places(),
+    "nothing": Places(most=_ANY_NUMBER),
+    "bcast": Places(buffer=1, root=2, least=2, most=3),
+    "allreduce": Places(buffer=1, other_buffer=2, reduction=3, least=3, most=4),
+    "reduce": Places(buffer=1, other_buffer=2, reduction=3, root=4, least=3, most=5),
+    "gather": Places(buffer=1, root=3, least=3, most=4),
+    "allgather": Places(buffer=1, least=3, most=3),
+    "bcast_object": Places(root=2, most=3),
+    "rooted_object": Places(root=2, least=2, most=3),
+    "allreduce_object": Places(reduction=2, least=2, most=3),
+    "reduce_object": Places(reduction=2, root=3, least=2, most=4),
 }

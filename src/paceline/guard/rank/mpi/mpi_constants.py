@@ -34,6 +34,10 @@ class MpiConstants:
                     return code
         return REDUCTION_CODES["custom"]
 
+    def predefined_reductions(self) -> tuple[tuple[Any, int], ...]:
+        """Return the reductions that are MPI's own, the default first, with their codes."""
+        return (None, self._sum_code), (self._sum, self._sum_code), *self._reductions
+
     def peer(self, rank: Any) -> int:
         """Return the peer of a message as records have it."""
         if rank.__class__ is not int:

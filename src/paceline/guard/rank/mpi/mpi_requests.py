@@ -5,28 +5,29 @@ The tables say which methods wait or test, for how many requests; the functions 
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
 from paceline.guard.rank.posted_request import PostedRequest
+from paceline.guard.rank.remarks.rank_remarks import DroppedRequest
 from paceline.guard.rank.watched_calls import NO_NAMED, make_call, make_wait
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory.operations import BY_NAME
 
+_WAITS_FOR_ALL = ("Waitall", "waitall")
+_ASKS_STATUS = ("Get_status", "get_status")
 _Find = Callable[[Any], PostedRequest | None]
 _Completed = list[tuple[int, Any]]  # index of a request among those that were given, and its status
 # (what the call returned, statuses, whether each request was out before, the number for no index) -> completed
 _FindCompleted = Callable[[Any, Any, list[bool], int], _Completed]
 
 
-class _FollowedRequest(weakref.ref[Any]):
-    """A request of mpi4py, and what is known of it."""
+class WaitCompiler(Protocol):
+    """Makes compiled forms of waits."""
 
-    __slots__ = ("key", "posted")
-    key: int
-    posted: PostedRequest
+    def wait(self, in_python: Any, function: Any, code: int, *, for_all: bool) -> Any:
+        """Return the compiled form of a wait, or what is there in Python if nothing is compiled."""
 
 
 class FollowedRequests:
@@ -35,37 +36,65 @@ class FollowedRequests:
     An object that the user drops is forgotten, and with it what was known of the request.
     """
 
-    def __init__(self) -> None:
-        self._by_object: dict[int, _FollowedRequest] = {}
+    def __init__(self, handle_of: Callable[[Any], int]) -> None:
+        self.by_object: dict[int, PostedRequest] = {}
+        self._handle_of = handle_of
 
     def follow(self, request: Any, posted: PostedRequest) -> Any:
         """Remember what is known of a request that was just posted; return the request."""
-        reference = _FollowedRequest(request, self._forget)
-        reference.key, reference.posted = id(request), posted
-        self._by_object[id(request)] = reference
+        posted.handle = self._handle_of(request)
+        posted.stand_for(request, self.by_object)
         return request
 
-    def _forget(self, reference: _FollowedRequest) -> None:
-        self._by_object.pop(reference.key, None)
+    def find_copied(self, request: Any) -> None:
+        """Take a request that is not followed for a copy of one that is: what becomes of that one is not known."""
+        recorder, handle = SESSION.recorder, self._handle_of(request)
+        if recorder is not None and request:
+            recorder.remarks.find_again(handle)
+            for posted in list(self.by_object.values()):
+                if posted.handle == handle:
+                    posted.settle()
+
+    def left(self) -> list[DroppedRequest]:
+        """Return the requests that are under way now, at the end."""
+        found = [posted.leave() for posted in list(self.by_object.values())]
+        return [dropped for dropped in found if dropped is not None]
 
     def find(self, request: Any) -> PostedRequest | None:
         """Return what is known of a request, None if it is not followed."""
-        reference = self._by_object.get(id(request))
-        return None if reference is None else reference.posted
+        return self.by_object.get(id(request))
+
+    def find_or_doubt(self, request: Any) -> PostedRequest | None:
+        """Return what is known of a request that is about to be completed; None if it is not followed."""
+        posted = self.by_object.get(id(request))
+        if posted is None and request:
+            self.find_copied(request)
+        return posted
 
 
-def watched_requests(base: Any, requests: FollowedRequests, mpi: Any) -> dict[str, Any]:
+def watched_requests(base: Any, requests: FollowedRequests, mpi: Any, compiled: WaitCompiler) -> dict[str, Any]:
     """Return the watched forms of those methods of a class of requests that it defines."""
-    find = requests.find
+    find = requests.find_or_doubt
     members: dict[str, Any] = {}
 
     def watch(names: Sequence[str], watched: Callable[[Any], Any]) -> None:
         members.update({name: watched(function) for name in names if (function := own_method(base, name)) is not None})
 
-    watch(("Wait", "wait"), lambda function: _watched_wait(function, find, mpi.Status))
+    def wait(function: Any) -> Any:
+        in_python, code = _watched_wait(function, find, mpi.Status), BY_NAME[function.__name__].code
+        return compiled.wait(in_python, function, code, for_all=False)
+
+    def many(function: Any) -> Any:
+        in_python, name = _watched_many(function, find, mpi), function.__name__
+        if name in _WAITS_FOR_ALL:
+            in_python = compiled.wait(in_python, function, BY_NAME[name].code, for_all=True)
+        return classmethod(in_python)
+
+    watch(("Wait", "wait"), wait)
     watch(("Test", "test"), lambda function: _watched_test(function, find, mpi.Status))
-    watch(tuple(MANY), lambda function: classmethod(_watched_many(function, find, mpi)))
-    watch(("Cancel", "cancel", "Free"), lambda function: _watched_give_up(function, find))
+    watch(tuple(MANY), many)
+    watch(tuple(_ASKS_STATUS), lambda function: _watched_status(function, find))
+    watch(("Cancel", "cancel", "Free", "free"), lambda function: _watched_give_up(function, find))
     if base is mpi.Prequest:  # the Start of a Grequest makes one
         watch(("Start",), lambda function: _watched_start(function, find))
         watch(("Startall",), lambda function: classmethod(_watched_start_all(function, find)))
@@ -85,7 +114,11 @@ def _watched_wait(function: Any, find: _Find, status_type: Any) -> Any:
         if status is None and posted.receives is not None:
             status = status_type()  # it will say who sent the message
         number = recorder.begin_wait(code, [posted.request], any_of=False)
-        value = make_wait(recorder, number, posted.record, function, (self, status), NO_NAMED)
+        try:
+            value = make_wait(recorder, number, posted.record, function, (self, status), NO_NAMED)
+        except BaseException:
+            posted.settle()
+            raise
         posted.complete(status)
         return value
 
@@ -99,7 +132,11 @@ def _watched_test(function: Any, find: _Find, status_type: Any) -> Any:
             return function(self, status)
         if status is None and posted.receives is not None:
             status = status_type()
-        value = function(self, status)
+        try:
+            value = function(self, status)
+        except BaseException:
+            posted.settle()
+            raise
         if value is True or (type(value) is tuple and value[0]):  # Test returns a flag, test a flag and the object
             posted.complete(status)
         return value
@@ -108,9 +145,15 @@ def _watched_test(function: Any, find: _Find, status_type: Any) -> Any:
 
 
 def _watched_give_up(function: Any, find: _Find) -> Any:
+    frees = function.__name__ in ("Free", "free")
+
     def call(self: Any) -> Any:
         if (posted := find(self)) is not None:
+            if frees and posted.on_start is not None and posted.is_active:
+                _say_misuse(posted, "freed")
             posted.give_up()
+            if frees:
+                posted.on_start = None
         return function(self)
 
     return named_like(call, function)
@@ -118,11 +161,44 @@ def _watched_give_up(function: Any, find: _Find) -> Any:
 
 def _watched_start(function: Any, find: _Find) -> Any:
     def start(self: Any) -> Any:
-        if (posted := find(self)) is not None:
-            posted.start()
-        return function(self)
+        posted = find(self)
+        if posted is None:
+            return function(self)
+        _start(posted)
+        try:
+            return function(self)
+        except BaseException:
+            posted.take_back_start()
+            raise
 
     return named_like(start, function)
+
+
+def _start(posted: PostedRequest) -> None:
+    if posted.is_active:
+        _say_misuse(posted, "restarted")
+        posted.settle()
+    posted.start()
+
+
+def _say_misuse(posted: PostedRequest, how: str) -> None:
+    """Say that a persistent request that is under way was started again or freed."""
+    dropped = posted.dropped(how)
+    if dropped is not None:
+        dropped.handle = 0  # whoever has a copy of it cannot undo this
+        posted.recorder.remarks.dropped.append(dropped)
+
+
+def _watched_status(function: Any, find: _Find) -> Any:
+    """Return a question that leaves the request as it is; who asks until it is complete has no need to wait."""
+
+    def call(self: Any, status: Any = None) -> Any:
+        value = function(self, status)
+        if (value is True or (type(value) is tuple and value[0])) and (posted := find(self)) is not None:
+            posted.excuse()
+        return value
+
+    return named_like(call, function)
 
 
 # Several requests: these are class methods.
@@ -132,7 +208,7 @@ def _watched_start_all(function: Any, find: _Find) -> Any:
     def start_all(cls: Any, requests: Any) -> Any:
         for request in requests:
             if (posted := find(request)) is not None:
-                posted.start()
+                _start(posted)
         return function(cls, requests)
 
     return named_like(start_all, function)
@@ -151,16 +227,23 @@ def _watched_many(function: Any, find: _Find, mpi: Any) -> Any:
             requests, statuses = read(*args, **named)
         except TypeError:  # wrong arguments: mpi4py says so better
             return function(*args, **named)
-        if recorder is None or not isinstance(requests, list | tuple):
-            return function(args[0], requests, statuses)
+        given, requests = requests, _listed(requests)
+        if recorder is None or requests is None:
+            return function(args[0], given, statuses)
         were_out = [bool(request) for request in requests]  # afterwards those that completed are null requests
         if statuses is None and _wants_status(requests, find):
             statuses = mpi.Status() if one else []
-        if operation is None:
-            value = function(args[0], requests, statuses)
-        else:
-            number = recorder.begin_wait(operation.code, _request_numbers(requests, find), any_of=any_of)
-            value = make_call(recorder, number, function, (args[0], requests, statuses), NO_NAMED)
+        try:
+            if operation is None:
+                value = function(args[0], given, statuses)
+            else:
+                number = recorder.begin_wait(operation.code, _request_numbers(requests, find), any_of=any_of)
+                value = make_call(recorder, number, function, (args[0], given, statuses), NO_NAMED)
+        except BaseException:
+            for request in requests:
+                if (posted := find(request)) is not None:
+                    posted.settle()
+            raise
         for index, status in find_completed(value, statuses, were_out, mpi.UNDEFINED):
             posted = find(requests[index])
             if posted is not None:
@@ -168,6 +251,16 @@ def _watched_many(function: Any, find: _Find, mpi: Any) -> Any:
         return value
 
     return named_like(call, function)
+
+
+def _listed(requests: Any) -> Sequence[Any] | None:
+    """Return requests that are given in any sequence; None for what is not one, which mpi4py refuses."""
+    if isinstance(requests, list | tuple):
+        return requests
+    try:
+        return [requests[index] for index in range(len(requests))]
+    except (TypeError, LookupError):
+        return None
 
 
 def _request_numbers(requests: Sequence[Any], find: _Find) -> list[int]:

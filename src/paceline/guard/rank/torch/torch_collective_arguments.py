@@ -26,7 +26,12 @@ class TorchCollectiveReader:
     __slots__ = ("_communicator", "_reduction", "_size")
 
     def __init__(self, watch: TorchWatch) -> None:
-        self._size, self._reduction, self._communicator = watch.size, watch.reduction, watch.communicator
+        self._size: Callable[[Any], Size] = watch.size
+        self._reduction, self._communicator = watch.reduction, watch.communicator
+        watch.on_other_sizes.append(self._read_sizes_by)
+
+    def _read_sizes_by(self, size: Callable[[Any], Size]) -> None:
+        self._size = size
 
     def _root(self, group: Any, rank: Any, group_rank: Any) -> int:
         """Return the root's number in the group, from its rank in the job or, if given, its number there."""

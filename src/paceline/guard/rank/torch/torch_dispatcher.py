@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size, dtype_only, sum_sizes
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.count_tables import meet_pairs
+from paceline.guard.rank.torch.torch_count_tables import TorchTableReader
 from paceline.guard.rank.torch.torch_module import WATCH, TorchWatch
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
@@ -28,8 +30,11 @@ class _Operator(NamedTuple):
     group_at: int
     root_at: int | None = None
     same_size: bool = True  # whether sizes must be equal on all members
-    same_type: bool = True  # whether element types must be
+    same_type: bool = True  # whether element types must be; those of some must fit by pairs
     reduces: bool = False
+    table_at: tuple[
+        int, ...
+    ] = ()  # arguments that say how much each pair of members exchanges, as torch's function has
 
 
 _OPERATORS = {
@@ -43,8 +48,8 @@ _OPERATORS = {
     "_reduce_scatter_base_": _Operator("reduce_scatter_tensor", 0, 2, reduces=True),
     "reduce_scatter_": _Operator("reduce_scatter", 0, 2, same_size=False, reduces=True),
     "reduce_scatter_tensor_coalesced_": _Operator("reduce_scatter_tensor_coalesced", 0, 2, reduces=True),
-    "alltoall_base_": _Operator("all_to_all_single", 1, 2, same_type=False),  # types must fit by pairs
-    "alltoall_": _Operator("all_to_all", 1, 2, same_type=False),
+    "alltoall_base_": _Operator("all_to_all_single", 1, 2, same_type=False, table_at=(0, 1, 3, 4)),
+    "alltoall_": _Operator("all_to_all", 1, 2, same_type=False, table_at=(0, 1)),
     "gather_": _Operator("gather", 1, 2, root_at=3),
     "scatter_": _Operator("scatter", 0, 2, root_at=3),
     "barrier": _Operator("barrier", 0, 1, same_type=False),
@@ -76,6 +81,7 @@ def _hook(watch: TorchWatch, operator: Any, described: _Operator) -> Any:
     code = BY_NAME[f"torch.{described.operation}"].code
     # which reduction it is would have to be unpacked from a script object; an unknown one fits any other
     reduction = UNKNOWN_REDUCTION if described.reduces else 0
+    read_table = TorchTableReader(watch).of(described.operation) if described.table_at else None
 
     def hook(keys: Any, *args: Any, **named: Any) -> Any:
         recorder = SESSION.recorder
@@ -86,10 +92,12 @@ def _hook(watch: TorchWatch, operator: Any, described: _Operator) -> Any:
             return operator.redispatch(keys & after, *args, **named)
         root = NOTHING if described.root_at is None else _member(communicator, int(args[described.root_at]))
         dtype, num_bytes, count = _tensors_size(watch, described, args)
+        flags = layout.NONBLOCKING | watch.flags_of(communicator)
         # It only starts the operation. The site is searched for from here: torch's own frames lie between.
-        number = recorder.begin_collective(
-            communicator, code, root, reduction, dtype, num_bytes, count, layout.NONBLOCKING
-        )
+        number = recorder.begin_collective(communicator, code, root, reduction, dtype, num_bytes, count, flags)
+        if read_table is not None:
+            table = read_table(communicator, *(args[place] for place in described.table_at))
+            meet_pairs(recorder, number, communicator, table, waits=False)
         try:  # it is not waited in, so none of the functions of watched_calls.py fits
             return operator.redispatch(keys & after, *args, **named)
         except BaseException as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import Any
 
 from paceline.guard.rank.torch.torch_module import TorchWatch
@@ -37,6 +38,7 @@ def watched_init(watch: TorchWatch, function: Any) -> Any:
             watch.join(module.get_rank(), module.get_world_size(), _job_name(args, named))
         if watch.world is not None:
             watch.groups[module.GroupMember.WORLD] = watch.world
+            watch.learn_backend(module.GroupMember.WORLD, watch.world)
         return value
 
     return init_process_group
@@ -76,10 +78,8 @@ def watched_destroy(watch: TorchWatch, function: Any) -> Any:
 
     @functools.wraps(function)
     def destroy_process_group(group: Any = None) -> Any:
-        if group is None or group is watch.module.GroupMember.WORLD:
-            watch.leave(None)
-        else:
-            watch.leave(group)
+        if watch.module.is_initialized():  # what a failed init has left is nothing that a rank could leave
+            watch.leave(None if group is watch.module.GroupMember.WORLD else group)
         return function(group)
 
     return destroy_process_group
@@ -102,6 +102,9 @@ def watched_new_group(watch: TorchWatch, function: Any) -> Any:
         group = make_blocked_call(recorder, number, unwatched, (ranks, *args), named)
         if isinstance(group, watch.module.ProcessGroup):  # a rank that is not in it gets something else
             watch.add_group(group, listed, watch.module._get_process_group_name(group))
+            if watch.handles is not None and group in watch.groups:  # which keeps the object, so its id is its own
+                site = recorder.remarks.site_of(sys._getframe(1))
+                watch.handles.add("process group", id(group), group, site, alike=listed)
         return group
 
     return new_group

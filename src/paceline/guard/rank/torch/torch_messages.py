@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from paceline.guard.rank.torch.tensor_memory import TensorMemoryReader
 from paceline.guard.rank.torch.torch_module import TorchWatch, member_number
+from paceline.guard.rank.torch.torch_works import follow_work
 from paceline.guard.rank.watched_calls import CALLED_BY_WRAPPER, post_request
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
@@ -14,7 +16,7 @@ from paceline.guard.shared_memory.layout import ANY, RECEIVED, SENT
 from paceline.guard.shared_memory.nobody import encode_outsider
 
 
-def watched_send(watch: TorchWatch, function: Any, code: int) -> Any:
+def watched_send(watch: TorchWatch, function: Any, code: int, memory: TensorMemoryReader) -> Any:
     """Return a send, or isend, that shows its message before it goes."""
     posts = function.__name__ == "isend"
     flags = layout.NONBLOCKING if posts else 0
@@ -33,16 +35,17 @@ def watched_send(watch: TorchWatch, function: Any, code: int) -> Any:
         request = recorder.requests.take() if posts else 0
         number = recorder.begin_message(
             comm.index, code, peer=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
-            request=request, flags=flags, depth=CALLED_BY_WRAPPER,
+            request=request, flags=flags | watch.flags_of(comm), depth=CALLED_BY_WRAPPER,
         )  # fmt: skip
         if not exists:
             recorder.stop(number, layout.STOP_ARGUMENT, 0)
         recorder.messages.meet(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
         if not posts:
-            recorder.block(number)
-            return watch.make_blocked_call(recorder, number, function, args, named)
+            return watch.make_message(recorder, number, function, args, named)
         work = post_request(recorder, number, request, unwatched, args, named, active=True)
-        watch.follow_work(work, recorder, request, number)
+        posted = follow_work(watch, work, recorder, request, number)
+        if posted is not None and not comm.call_flags:
+            posted.use(memory.of(tensor, writes=False))
         return work
 
     return call
@@ -65,13 +68,12 @@ def watched_receive(watch: TorchWatch, function: Any, code: int) -> Any:
         nth = recorder.messages.next_receive(comm, peer, tag)
         number = recorder.begin_message(
             comm.index, code, peer=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
-            depth=CALLED_BY_WRAPPER,
+            flags=watch.flags_of(comm), depth=CALLED_BY_WRAPPER,
         )  # fmt: skip
         if peer != ANY and not 0 <= peer < len(comm.ranks):
             recorder.stop(number, layout.STOP_ARGUMENT, 0)
         recorder.messages.meet(number, comm, RECEIVED, peer, tag, nth, size)
-        recorder.block(number)
-        source = watch.make_blocked_call(recorder, number, function, args, named)
+        source = watch.make_message(recorder, number, function, args, named)
         if peer == ANY:
             peer = member_number(comm, source, None)
             nth = recorder.messages.next_receive(comm, peer, tag)
@@ -82,7 +84,7 @@ def watched_receive(watch: TorchWatch, function: Any, code: int) -> Any:
     return call
 
 
-def watched_posted_receive(watch: TorchWatch, function: Any, code: int) -> Any:
+def watched_posted_receive(watch: TorchWatch, function: Any, code: int, memory: TensorMemoryReader) -> Any:
     """Return an irecv that shows what it has room for; the message counts as received when its work completes."""
     nesting, unwatched = watch.inside, watch.unwatched(function)
 
@@ -100,16 +102,18 @@ def watched_posted_receive(watch: TorchWatch, function: Any, code: int) -> Any:
         request = recorder.requests.take()
         number = recorder.begin_message(
             comm.index, code, peer=peer, tag=tag, dtype=dtype, num_bytes=num_bytes, count=count, message_number=nth,
-            request=request, flags=layout.NONBLOCKING, depth=CALLED_BY_WRAPPER,
+            request=request, flags=layout.NONBLOCKING | watch.flags_of(comm), depth=CALLED_BY_WRAPPER,
         )  # fmt: skip
         if peer != ANY and not 0 <= peer < len(comm.ranks):
             recorder.stop(number, layout.STOP_ARGUMENT, 0)
         recorder.messages.meet(number, comm, RECEIVED, peer, tag, nth, size)
         recorder.messages.expect(comm, peer, tag, 1)
         work = post_request(recorder, number, request, unwatched, args, named, active=True)
-        posted = watch.follow_work(work, recorder, request, number)
+        posted = follow_work(watch, work, recorder, request, number)
         if posted is not None:
             posted.receives = (comm, peer, tag, nth, size)
+            if not comm.call_flags:
+                posted.use(memory.of(tensor, writes=True))
         return work
 
     return call

@@ -5,15 +5,20 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.compiled_recorder import COMPILED
 from paceline.guard.rank.posted_request import PostedRequest
+from paceline.guard.rank.remarks.live_handles import LiveHandles
+from paceline.guard.rank.remarks.rank_remarks import DroppedRequest
 from paceline.guard.rank.thread_watch import count_running_threads
 from paceline.guard.rank.watched_process import SESSION, identity_of
+from paceline.guard.shared_memory.layout import ENQUEUED, ENQUEUES, SIDE_STREAMS
 from paceline.guard.shared_memory.nobody import encode_outsider
 from paceline.guard.shared_memory.operations import DTYPE_CODES, REDUCTION_CODES, UNKNOWN_REDUCTION
 
@@ -26,6 +31,20 @@ _REDUCTIONS = {
     "SUM": "SUM", "AVG": "AVG", "PRODUCT": "PROD", "MIN": "MIN", "MAX": "MAX", "BAND": "BAND", "BOR": "BOR",
     "BXOR": "BXOR", "PREMUL_SUM": "PREMUL_SUM",
 }  # fmt: skip
+
+
+# Backends whose calls and waits return when the communication is over. Every other may only enqueue, as NCCL does.
+_BLOCKING_BACKENDS = {"gloo", "mpi"}
+
+
+def _is_in_side_stream() -> bool:
+    """Say whether this thread enqueues work of the accelerator, if there is one, in another than the default stream."""
+    import torch
+
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if accelerator is None:  # a torch that does not tell
+        return True
+    return bool(accelerator.is_available()) and accelerator.current_stream().stream_id != 0
 
 
 class _Nesting(threading.local):
@@ -41,7 +60,7 @@ class TorchWatch:
         import torch
 
         self.module: Any = module
-        self.inside = _Nesting()
+        self.inside: Any = _Nesting() if COMPILED is None else COMPILED.Nesting()
         self.dtypes: dict[Any, int] = {}
         for name, code in _DTYPES.items():
             if hasattr(torch, name):
@@ -55,9 +74,23 @@ class TorchWatch:
         self.groups: dict[Any, Communicator] = {}
         self.world: Communicator | None = None
         self.works: weakref.WeakKeyDictionary[Any, PostedRequest] = weakref.WeakKeyDictionary()
-        self._num_worlds = 0
+        self.work_classes: set[type] = set()  # those whose waits are watched
+        self.handles: LiveHandles | None = None
+        self.size: Callable[[Any], Size] = self._size
+        if COMPILED is not None:
+            sizes = {dtype: (code, dtype.itemsize) for dtype, code in self.dtypes.items() if hasattr(dtype, "itemsize")}
+            self.size = COMPILED.TensorSizes(sizes, self._size).size
+        self.on_other_sizes: list[Callable[[Callable[[Any], Size]], None]] = []  # of readers that keep `size`
+        self.on_join: list[Callable[[Recorder], None]] = []
+        self._number = 1  # of the world that is made next, or in use: attempts to make one do not count
 
-    def size(self, tensor: Any) -> Size:
+    def read_sizes_by(self, size: Callable[[Any], Size]) -> None:
+        """Read what tensors hold by another function from now on."""
+        self.size = size
+        for tell in self.on_other_sizes:
+            tell(size)
+
+    def _size(self, tensor: Any) -> Size:
         """Return element type, bytes and elements of a tensor."""
         try:
             count = tensor.numel()
@@ -103,27 +136,58 @@ class TorchWatch:
         communicator = recorder.communicator(identity, f"group {name}", ranks, ranks.index(rank))
         if communicator is not None:
             self.groups[group] = communicator
+            self.learn_backend(group, communicator)
         return communicator
+
+    def learn_backend(self, group: Any, communicator: Communicator) -> None:
+        """Learn whether calls on a group may return before they have completed."""
+        recorder = SESSION.recorder
+        backends = self._backends_of(group)
+        if recorder is None or backends <= _BLOCKING_BACKENDS:
+            return
+        communicator.call_flags = ENQUEUED
+        words = recorder.ring.words
+        words[ENQUEUES] = 1
+        if backends & _BLOCKING_BACKENDS:  # which of them takes a call depends on the tensor: there is no one order
+            words[SIDE_STREAMS] = 1
+
+    def _backends_of(self, group: Any) -> set[str]:
+        """Return the backends of a group, by device: "cpu:gloo,cuda:nccl" as torch has it."""
+        try:
+            return {part.rpartition(":")[2] for part in self.module.get_backend_config(group).split(",")}
+        except (AttributeError, KeyError, RuntimeError, ValueError):
+            return {"unknown"}
+
+    def flags_of(self, communicator: Communicator) -> int:
+        """Return the flags that every call on a communicator has, and note if there is no one order of such calls.
+
+        There is none once a rank enqueues in another stream than its device's default one.
+        """
+        flags, recorder = communicator.call_flags, SESSION.recorder
+        if flags and recorder is not None and not recorder.ring.words[SIDE_STREAMS] and _is_in_side_stream():
+            recorder.ring.words[SIDE_STREAMS] = 1
+        return flags
 
     def join(self, rank: int, world_size: int, job: str) -> None:
         """Become a rank of this job."""
-        if SESSION.join("torch", rank=rank, world_size=world_size, job=job) is None:
+        if SESSION.join("torch", rank=rank, world_size=world_size, job=job, number=self._number) is None:
             return
         recorder = SESSION.recorder
         assert recorder is not None
         count_running_threads()
-        world = self.world
-        if world is not None and (world.member, len(world.ranks)) == (rank, world_size):
-            return  # an earlier attempt has failed; the other ranks may have made only one
-        self._num_worlds += 1
-        name = "WORLD" if self._num_worlds == 1 else f"WORLD {self._num_worlds}"
-        self.world = recorder.communicator(f"torch-world-{self._num_worlds}", name, range(world_size), rank)
+        if self.handles is None:
+            self.handles = LiveHandles(recorder.remarks)
+            recorder.remarks.ask_at_end("torch", self.left_works)
+            for tell in self.on_join:
+                tell(recorder)
+        name = "WORLD" if self._number == 1 else f"WORLD {self._number}"
+        self.world = recorder.communicator(f"torch-world-{self._number}", name, range(world_size), rank)
 
     def meeting(self, rank: int, world_size: int) -> Communicator | None:
         """Return where ranks meet before they have a group: in the call that makes the first one."""
         if SESSION.recorder is None or self.world is None:
             return None
-        return SESSION.recorder.communicator(f"torch-init-{self._num_worlds}", "init", range(world_size), rank)
+        return SESSION.recorder.communicator(f"torch-init-{self._number}", "init", range(world_size), rank)
 
     def leave(self, group: Any) -> None:
         """Note that a group, or all, was destroyed."""
@@ -135,9 +199,12 @@ class TorchWatch:
             if everything or known is group:
                 recorder.give_up(communicator)
                 del self.groups[known]
+                if self.handles is not None:
+                    self.handles.remove("process group", id(known))
         if everything and self.world is not None:
             recorder.give_up(self.world)
             self.world = None
+            self._number += 1
 
     def unwatched(self, function: Any) -> Any:
         """Return the function with everything it calls left unrecorded: those calls are torch's, not the user's."""
@@ -171,15 +238,21 @@ class TorchWatch:
             nesting.depth = 0
             recorder.unblock(number)
 
-    def follow_work(self, work: Any, recorder: Recorder, request: int, number: int) -> PostedRequest | None:
-        """Remember which call a work belongs to, until somebody waits for it."""
-        posted = PostedRequest(recorder, request, number)
+    def make_message(
+        self, recorder: Recorder, number: int, function: Any, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        """Send or receive a message. If that raises, it is not known what became of the message."""
+        recorder.block(number)
         try:
-            self.works[work] = posted
-        except TypeError:  # nothing that can be waited for
-            posted.release()
-            return None
-        return posted
+            return self.make_blocked_call(recorder, number, function, args, named)
+        except BaseException:
+            recorder.remarks.doubt_message()
+            raise
+
+    def left_works(self) -> list[DroppedRequest]:
+        """Return the works that nobody has waited for, at the end."""
+        found = [posted.leave() for posted in list(self.works.values())]
+        return [dropped for dropped in found if dropped is not None]
 
 
 WATCH: list[TorchWatch] = []  # the one of this process, once torch.distributed is loaded

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline.guard.verdict.causes.deviation import Deviation
-from paceline.guard.verdict.causes.related_lines import condition_of, names_a_rank
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, Position
-from paceline.guard.verdict.user_source import SourceBlock
+from paceline.guard.verdict.source.related_lines import condition_of, names_a_rank
+from paceline.guard.verdict.source.user_source import SourceBlock
 from paceline.guard.verdict.wording import call_name, name_ranks, verb
 
 _JUST_BELOW = 2  # lines between an `if` and a call that needs no line number of the `if`
@@ -23,15 +23,24 @@ def explain_call_under_condition(
     inside, call = (deviation.odd, deviation.odd_call) if of_odd else (deviation.usual, deviation.usual_call)
     if any_other_made(inspection, call, inside):
         return None
-    at = _where_the_condition_is(f"{file}:{condition.line}", call.site)
-    name = call_name(call)
+    at = _where_the_condition_is(f"{condition.file or file}:{condition.line}", call.site)
+    name = f"{call_name(call)} {deviation.place(call)}"
+    who, alone = f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {name}", ""
+    advice = f"take the {name} out of the `if {condition.head}`{at}: every rank must make it"
+    if not names_a_rank(condition):  # other ranks may still come to it
+        who, alone = who.removeprefix("only "), ", which no other rank has made"
+        advice = (
+            f"let the `if {condition.head}`{at} come out the same on every rank, or take the {name} out of it: "
+            "every rank must make it"
+        )
+    then = f"from there on {verb(inside, 'its', 'their')} calls pair up with the wrong calls of the other ranks"
+    if deviation.is_across:
+        then = f"{verb(inside, 'it waits', 'they wait')} there for the other ranks, which wait elsewhere"
     return Explanation(
         ranks=deviation.out_of_line,
-        summary=f"only {name_ranks(inside)} {verb(inside, 'makes', 'make')} the {name} at {call.site}, "
-        f"under `if {condition.head}`{at}; from there on {verb(inside, 'its', 'their')} calls pair up with the "
-        "wrong calls of the other ranks",
+        summary=f"{who}, under `if {condition.head}`{at}{alone}; {then}",
         cause=Cause.RANK_CONDITIONAL_CALL,
-        advice=f"take the {name} at {call.site} out of the `if {condition.head}`{at}: every rank must make it",
+        advice=advice,
     )
 
 

@@ -7,18 +7,22 @@ from collections.abc import Mapping, Sequence
 from paceline.guard.verdict.causes.conditional_call import explain_call_of_some
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
-from paceline.guard.verdict.causes.uneven_loop import EVEN_STEPS
+from paceline.guard.verdict.causes.lost_messages.missing_message import explain_missing_message
+from paceline.guard.verdict.causes.uneven_loop import EVEN_STEPS, advise_on_loop
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import find_first_difference, line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import open_call
 from paceline.guard.verdict.snapshot import Call, End, EndKind, Position
-from paceline.guard.verdict.wording import call_name, name_ranks, nth, verb
+from paceline.guard.verdict.source.passed_over import outermost_loop
+from paceline.guard.verdict.source.user_source import relate
+from paceline.guard.verdict.wording import call_name, in_part_text, name_rank, name_ranks, nth, verb
 
 _CRASHES = (4, 6, 7, 8, 11)  # signals that compiled code ends with by itself: ILL, ABRT, BUS, FPE, SEGV
 _ENDED = {EndKind.RAISED: ("raised", "raised"), EndKind.KILLED: ("was killed", "were killed")}
 _ADVICE_OF_CAUSE = {
     Cause.OUT_OF_MEMORY: "lower what a rank holds at one time (batch size, workers, caches), or give it more memory",
+    Cause.HANDLE_LEAK: "make communicators, windows and reductions once, before the loop, or free each after its use",
     Cause.DISK_FULL: "make room on the disk, raise the quota or the limit on file sizes, or write elsewhere",
 }
 
@@ -43,6 +47,17 @@ def explain_end(
             ends[rank] = state.end
     ranks = tuple(ends) or tuple(sorted(missing))
     needed = _needed_text(inspection, waiting, ranks, position)
+    if inspection.out_of_sight() and all(end.kind is EndKind.EXITED for end in ends.values()):
+        return [_explain_in_part(inspection, ranks, waiting, needed)]
+    if not ends and (finalized := _finalized_at(inspection, ranks)):
+        return [
+            Explanation(
+                ranks=ranks, summary=f"{name_ranks(ranks)} called MPI.Finalize at {finalized}; {needed}",
+                cause=Cause.EARLY_EXIT,
+                advice=f"let every rank make the same calls before MPI.Finalize at {finalized}: see which condition "
+                f"leads {name_ranks(ranks)} there early",
+            )
+        ]  # fmt: skip
     if not ends:
         return [
             Explanation(
@@ -51,8 +66,9 @@ def explain_end(
             )
         ]  # fmt: skip
     first = min(ends.values(), key=lambda end: end.at_ns)
-    if first.kind not in _ENDED and position is not None:
-        known = _explain_by_history(inspection, ranks, waiting, position)
+    if first.kind not in _ENDED and not _has_failed(first):
+        known = _explain_by_history(inspection, ranks, waiting, position) if position is not None else []
+        known = known or explain_missing_message(inspection, ranks, waiting)
         if known:
             return known
     cause, advice = _cause_of_end(first)
@@ -60,6 +76,31 @@ def explain_end(
         needed = "which of them was first, and why, cannot be told"
     summary = f"{name_ranks(ranks)} {_how_text(inspection, ranks, first)}; {needed}"
     return [Explanation(ranks=ranks, summary=summary, cause=cause, advice=advice)]
+
+
+def _explain_in_part(inspection: Inspection, left: tuple[int, ...], waiting: Sequence[int], needed: str) -> Explanation:
+    """Explain ranks that left by themselves while others are out of sight: those who wait may be the odd ones."""
+    line = _exit_line(inspection, left)
+    ended = all(map(inspection.has_ended, left))
+    how = f"ended{f' ({line})' if line else ''}" if ended else "freed the communicator"
+    return Explanation(
+        ranks=tuple(sorted({*left, *waiting})),
+        summary=f"{name_ranks(left)} {how}; {needed}; {in_part_text(inspection.out_of_sight())}",
+        cause=Cause.EARLY_EXIT,
+        advice="let every rank make the same number of calls before it ends",
+    )
+
+
+def _finalized_at(inspection: Inspection, ranks: Sequence[int]) -> str:
+    """Return the line at which ranks have called Finalize, if all have, at one line."""
+    states = [inspection.state(rank) for rank in ranks]
+    sites = {state.finalized_at if state is not None else "" for state in states}
+    return sites.pop() if len(sites) == 1 else ""
+
+
+def _has_failed(end: End) -> bool:
+    """Say whether a rank exited with an error that no line of the script stands for: a library ended the process."""
+    return bool(end.exit_code) and not end.site
 
 
 def _explain_by_history(
@@ -99,6 +140,8 @@ def _cause_of_end(end: End) -> tuple[Cause, str]:
             advice = "look for a fault in compiled code that this rank runs: start it with -X faulthandler"
     else:
         cause, advice = Cause.EARLY_EXIT, "let every rank make the same calls before it ends"
+        if _has_failed(end):
+            advice = f"see what the rank has printed: something has ended it with exit code {end.exit_code}"
     return cause, _ADVICE_OF_CAUSE.get(cause, advice)
 
 
@@ -117,7 +160,13 @@ def _needed_text(
             return f"{name_ranks(waiting)} failed in {call_name(failed)} at {failed.site} because of it"
     call = call or open_call(state)
     where = f" in {call_name(call)} at {call.site}" if call is not None else ""
-    return f"{name_ranks(waiting)} {verb(waiting, 'waits', 'wait')} for {verb(ended, 'it', 'them')}{where}"
+    waits = "waited" if _have_ended(inspection, waiting) else verb(waiting, "waits", "wait")
+    return f"{name_ranks(waiting)} {waits} for {verb(ended, 'it', 'them')}{where}"
+
+
+def _have_ended(inspection: Inspection, waiting: Sequence[int]) -> bool:
+    """Say whether nobody waits any more: launchers kill those that an ended rank has left waiting."""
+    return all(map(inspection.has_ended, waiting))
 
 
 def _explain_fewer_steps(
@@ -131,26 +180,61 @@ def _explain_fewer_steps(
     if rounds == 0:
         return None
     more = _num_calls_from(call, inspection.collectives(waiting[0], position.communicator))
+    are, wait = verb(waiting, "is", "are"), verb(waiting, "waits", "wait")
+    if _have_ended(inspection, waiting):
+        are, wait = verb(waiting, "was", "were"), "waited"
+    line = _exit_line(inspection, ended)
+    loop = outermost_loop(inspection, call)
+    cause = Cause.UNEVEN_STEPS
+    advice = advise_on_loop(inspection, call, loop, loop.file) if loop is not None else EVEN_STEPS
+    calls = f"after {rounds} {'call' if rounds == 1 else 'calls'}"
+    state = inspection.state(ended[0])
+    last = open_call(state) if state is not None else None
+    is_inside = last is not None and line_of(last) == line_of(call)  # a function that the call itself calls has left
+    if is_inside:
+        calls = f"inside {verb(ended, 'its', 'their')} {nth(rounds)} call"
+    if line and (is_inside or _is_told_to_end(inspection, ended[0], call)):
+        cause = Cause.EARLY_EXIT
+        advice = (
+            f"find out why {name_ranks(ended)} came to {line}: decide together (an all_reduce of a flag) when to end, "
+            "and end all ranks after the same call"
+        )
     return Explanation(
         ranks=ended,
-        summary=f"{name_ranks(ended)} ended{_exit_text(inspection, ended)} after {rounds} "
-        f"{'call' if rounds == 1 else 'calls'} of {call_name(call)} at {call.site}; {name_ranks(waiting)} "
-        f"{verb(waiting, 'is', 'are')} in the {nth(more)} and {verb(waiting, 'waits', 'wait')} for "
-        f"{verb(ended, 'it', 'them')}",
-        cause=Cause.UNEVEN_STEPS,
-        advice=EVEN_STEPS,
+        summary=f"{name_ranks(ended)} ended{f' ({line})' if line else ''} {calls} of {call_name(call)} at {call.site}; "
+        f"{name_ranks(waiting)} "
+        f"{are} in the {nth(more)} and {wait} for {verb(ended, 'it', 'them')}",
+        cause=cause,
+        advice=advice,
     )
+
+
+def _is_told_to_end(inspection: Inspection, rank: int, call: Call) -> bool:
+    """Say whether a rank was ended from inside the loop of a call, and did not leave the loop before."""
+    state = inspection.state(rank)
+    site = state.end.site if state is not None and state.end is not None else ""
+    frames = (call.site, *call.callers)
+    file, _, line = site.rpartition(":")
+    source = inspection.sources(file) if file else None
+    if source is None or site in frames:  # as in sys.exit(main()), by which every rank ends
+        return False
+    for frame in frames:
+        other_file, _, other_line = frame.rpartition(":")
+        relation = relate(source, int(other_line), int(line)) if other_file == file else None
+        if relation is not None:
+            return relation.share_a_loop
+    return True  # in a function of its own: a handler, a callback
 
 
 def _num_calls_from(call: Call, past: Mapping[int, Call]) -> int:
     return sum(1 for other in past.values() if line_of(other) == line_of(call))
 
 
-def _exit_text(inspection: Inspection, ranks: Sequence[int]) -> str:
+def _exit_line(inspection: Inspection, ranks: Sequence[int]) -> str:
     """Name the line by which ranks have ended, if it was one that ends them."""
     state = inspection.state(ranks[0])
     end = state.end if state is not None else None
-    return f" ({end.detail} at {end.site})" if end is not None and end.site else ""
+    return f"{end.detail} at {end.site}" if end is not None and end.site else ""
 
 
 def explain_late(inspection: Inspection, late: Sequence[int], gave_up: int, call: Call) -> Explanation:
@@ -162,8 +246,8 @@ def explain_late(inspection: Inspection, late: Sequence[int], gave_up: int, call
         doing = f"; {verb(late, 'its', 'their')} last call was {call_name(last)} at {last.site}"
     return Explanation(
         ranks=tuple(late),
-        summary=f"{name_ranks(late)} had not come to the {call_name(call)} at {call.site} when the time limit of rank "
-        f"{gave_up} ran out there{doing}",
+        summary=f"{name_ranks(late)} had not come to the {call_name(call)} at {call.site} when the time limit of "
+        f"{name_rank(gave_up)} ran out there{doing}",
         cause=Cause.TIMEOUT,
         advice=f"see what keeps {name_ranks(late)} from the {call_name(call)} at {call.site}, or give it a longer time "
         "limit",

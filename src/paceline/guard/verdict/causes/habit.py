@@ -7,9 +7,22 @@ expected now; the longest situation that repeats decides.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 Token = TypeVar("Token", bound=Hashable)
+
+
+def knows_how_often(past: Sequence[Token]) -> bool:
+    """Say whether the past tells how often the last call is repeated: it has been repeated as often in another round.
+
+    >>> knows_how_often("rrrb rr".replace(" ", "")), knows_how_often("rrrr"), knows_how_often("br br".replace(" ", ""))
+    (True, False, True)
+    """
+    if not past:
+        return False
+    runs = [len(list(run)) for token, run in groupby(past) if token == past[-1]]
+    return any(run >= runs[-1] for run in runs[:-1])
 
 
 def usual_continuation(past: Sequence[Token]) -> list[Token]:
@@ -47,3 +60,24 @@ def calls_left_out(past: Sequence[Token], usual: Token, other: Token) -> list[To
     if not expected or expected[0] != usual or other not in expected or other == usual:
         return None
     return expected[: expected.index(other)]
+
+
+def left_out_of_round(past: Sequence[Token], usual: Token, other: Token) -> list[Token] | None:
+    """Return the calls that one who is at `other` has left out of a round, each of which ends with `other`.
+
+    None unless an earlier round began as this one, went on with `usual`, and none ended where this one does.
+
+    >>> left_out_of_round("rrrb rrrb rr".replace(" ", ""), "r", "b")
+    ['r']
+    >>> left_out_of_round("arb rb r".replace(" ", ""), "r", "b") is None
+    True
+    """
+    rounds: list[list[Token]] = [[]]
+    for token in past:
+        if token == other:
+            rounds.append([])
+        else:
+            rounds[-1].append(token)
+    *earlier, present = rounds
+    longer = [one for one in earlier if one[: len(present) + 1] == [*present, usual]]
+    return longer[-1][len(present) :] if longer and present not in earlier else None

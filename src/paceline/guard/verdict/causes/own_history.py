@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.causes.habit import calls_left_out, usual_continuation
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call
-from paceline.guard.verdict.wording import call_detail, call_name, name_ranks, verb
+from paceline.guard.verdict.waits.waited_for import has_arrived
+from paceline.guard.verdict.wording import call_detail, call_name, name_rank, name_ranks, verb
 
+_RECEIVING = (Family.RECEIVE, Family.PROBE, Family.EXCHANGE)
 _LOOK_BACK = 60  # calls of a rank in which one that it left out is looked for
 
 
@@ -40,8 +43,10 @@ def _has_left_out(inspection: Inspection, waiting: int, other: int, call: Call) 
 
 
 def _shared_communicators(inspection: Inspection, *ranks: int) -> set[str]:
-    communicators = inspection.snapshot.communicators
-    return {name for name, known in communicators.items() if all(rank in known.ranks for rank in ranks)}
+    """Return those of the communicators that ranks have called on of which all of them are members."""
+    states = [state for rank in ranks if (state := inspection.state(rank)) is not None]
+    used = {call.communicator for state in states for call in state.history}
+    return {name for name in used if all(inspection.is_member(rank, name) for rank in ranks)}
 
 
 def _lines(inspection: Inspection, rank: int, communicators: set[str]) -> list[tuple[str, ...]]:
@@ -75,21 +80,22 @@ def _explain_missing_member(
 def explain_missing_send(inspection: Inspection, calls: Mapping[int, Call]) -> list[Explanation]:
     """Explain a receive whose message was sent in earlier rounds, and was left out in this one."""
     for rank, call in sorted(calls.items()):
-        if call.family not in (Family.RECEIVE, Family.PROBE):
+        state = inspection.state(rank)
+        if call.family not in _RECEIVING or state is None or has_arrived(inspection, state, call):
             continue
         known = inspection.communicator(call.communicator)
-        sender = known.rank_of(call.peer) if known is not None else None
+        sender = known.rank_of(call.incoming.source) if known is not None else None
         send = _send_left_out(inspection, sender, known.member(rank), call) if known and sender is not None else None
         if send is not None and sender is not None:
             detail = call_detail(inspection, send)
             return [
                 Explanation(
                     ranks=(sender,),
-                    summary=f"rank {sender} left out the {call_name(send)} at {send.site} ({detail}), for which rank "
-                    f"{rank} waits in {call_name(call)} at {call.site}",
+                    summary=f"{name_rank(sender)} left out the {call_name(send)} at {send.site} ({detail}), for which "
+                    f"{name_rank(rank)} waits in {call_name(call)} at {call.site}",
                     cause=Cause.RECEIVE_WITHOUT_SEND,
-                    advice=f"find out why rank {sender} left out the {call_name(send)} at {send.site}, which it made "
-                    "in earlier rounds: every receive needs its send",
+                    advice=f"find out why {name_rank(sender)} left out the {call_name(send)} at {send.site}, which it "
+                    "made in earlier rounds: every receive needs its send",
                 )
             ]
     return []
@@ -98,7 +104,12 @@ def explain_missing_send(inspection: Inspection, calls: Mapping[int, Call]) -> l
 def _send_left_out(inspection: Inspection, sender: int, receiver: int, call: Call) -> Call | None:
     """Return the send that would have met a receive and that its sender, by its own habit, has left out."""
     state = inspection.state(sender)
-    past = state.history if state is not None else ()
+    # waits are left out: on a backend that only enqueues, a rank may wait for one call again and again
+    past = [item for item in (state.history if state is not None else ()) if item.family is not Family.WAIT]
+    if any(item.family in _RECEIVING and item.incoming.source == ANY for item in past):
+        return None  # whom it sends to next depends on who was first: that is no habit
+    begin = next((at for at, item in enumerate(past) if not item.is_collective), len(past))
+    past = past[begin:]  # what is done once at the start is no round
     lines = [(*line_of(item), item.peer, item.tag) for item in past]
     for at in range(len(past) - 1, max(0, len(past) - _LOOK_BACK), -1):
         expected = usual_continuation(lines[:at])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paceline.guard.shared_memory.layout import ANY, NOBODY, NOTHING, STOP_ARGUMENT
-from paceline.guard.shared_memory.nobody import decode_outsider
+from paceline.guard.shared_memory.nobody import FARTHEST, decode_outsider
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.inspection import Inspection
@@ -63,10 +63,14 @@ def _explain(inspection: Inspection, wrong_calls: dict[int, Call], call: Call, f
     call_text = f"{call_name(call)} at {call.site}"
     if field is FindingField.TAG:
         limit, advice = "tags are 0 or more", f"check the tag of the {call_text}"
+        if (decode_outsider(call.tag) or 0) > 0:
+            limit = "libraries have a largest tag (MPI.TAG_UB)"
     else:
-        highest = len(known.ranks) - 1
-        limit = f"this communicator has ranks 0 to {highest}"
-        if known.ranks != tuple(range(len(known.ranks))):
+        limit = f"this communicator has ranks 0 to {len(known.ranks) - 1}"
+        if known.num_first:
+            others = known.other_side(next(iter(wrong_calls)))
+            limit = f"the other side of {known.name} has ranks 0 to {len(others) - 1}"
+        elif known.ranks != tuple(range(len(known.ranks))):
             limit = f"{known.name} has {name_ranks(known.ranks)}"
         side = "root" if field is FindingField.ROOT else "destination or source"
         advice = f"check the {side} of the {call_text}: {limit}"
@@ -79,8 +83,8 @@ def _explain(inspection: Inspection, wrong_calls: dict[int, Call], call: Call, f
     )
 
 
-def _as_written(inspection: Inspection, call: Call, field: FindingField) -> int:
-    """Return the number that the user wrote."""
+def _as_written(inspection: Inspection, call: Call, field: FindingField) -> str:
+    """Return the number that the user wrote, or how large it is at least."""
     if field is FindingField.TAG:
         number = call.tag
     elif field is FindingField.ROOT:
@@ -90,4 +94,6 @@ def _as_written(inspection: Inspection, call: Call, field: FindingField) -> int:
         assert known is not None
         number = next(peer for peer in call.peers if peer not in (ANY, NOBODY) and known.rank_of(peer) is None)
     outsider = decode_outsider(number)
-    return number if outsider is None else outsider
+    if outsider is not None and abs(outsider) == FARTHEST:
+        return f"{outsider} or {'more' if outsider > 0 else 'less'}"
+    return str(number if outsider is None else outsider)

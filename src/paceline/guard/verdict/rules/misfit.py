@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline.guard.shared_memory.layout import STOP_MESSAGE
+from paceline.guard.shared_memory.layout import ANY, STOP_MESSAGE
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.snapshot import Call
-from paceline.guard.verdict.wording import size_text
+from paceline.guard.verdict.wording import name_rank, size_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ def find_misfit(inspection: Inspection) -> Finding | None:
             if misfit is not None:
                 calls = {misfit.sender: misfit.sent, misfit.receiver: misfit.received}
                 groups = rank_groups(inspection, calls)
-                return explained_finding(FindingKind.MESSAGE, _explain(misfit), groups, field=misfit.field)
+                return explained_finding(FindingKind.MESSAGE, _explain(inspection, misfit), groups, field=misfit.field)
     return None
 
 
@@ -68,19 +68,41 @@ def _misfit_field(sent: Call, receiver: int, received: Call, sender: int) -> Fin
     return None
 
 
-def _explain(misfit: Misfit) -> Explanation:
+def _explain(inspection: Inspection, misfit: Misfit) -> Explanation:
     sent, received = misfit.sent, misfit.received
     is_type = misfit.field is FindingField.DTYPE
     why = "another element type" if is_type else "more than there is room for"
+    later = _later_send_that_fits(inspection, misfit)
+    if later is not None:
+        return Explanation(
+            ranks=tuple(sorted({misfit.sender, misfit.receiver})),
+            summary=f"{name_rank(misfit.sender)} sends {size_text(sent) or 'bytes'} at {sent.site} and then "
+            f"{size_text(later) or 'bytes'} at {later.site}; {name_rank(misfit.receiver)} receives "
+            f"{_room_text(received)} at {received.site} where the first of them comes: {why}",
+            cause=Cause.MESSAGE_ORDER,
+            advice=f"receive the message that is sent at {sent.site} before the one that the receive at "
+            f"{received.site} is for: there must be a receive for each send, in the same order",
+        )
     return Explanation(
         ranks=tuple(sorted({misfit.sender, misfit.receiver})),
-        summary=f"rank {misfit.sender} sends {size_text(sent) or 'bytes'} at {sent.site}, rank {misfit.receiver} "
-        f"receives {_room_text(received)} at {received.site}: {why}",
+        summary=f"{name_rank(misfit.sender)} sends {size_text(sent) or 'bytes'} at {sent.site}, "
+        f"{name_rank(misfit.receiver)} receives {_room_text(received)} at {received.site}: {why}",
         cause=Cause.DTYPE if is_type else Cause.TRUNCATED,
         advice=f"give the receive at {received.site} the element type and the size of the send at {sent.site}"
         if is_type
         else f"make the buffer at {received.site} at least as large as the message sent at {sent.site}",
     )
+
+
+def _later_send_that_fits(inspection: Inspection, misfit: Misfit) -> Call | None:
+    """Return the next message of the sender to the receiver, from another line, if that is what the receive wants."""
+    state, sent, incoming = inspection.state(misfit.sender), misfit.sent, misfit.received.incoming
+    for later in state.history if state is not None else ():
+        is_next = later.number > sent.number and later.communicator == sent.communicator and later.peer == sent.peer
+        if is_next and later.family is Family.SEND and later.site != sent.site:
+            fits = later.dtype == incoming.dtype and 0 <= later.num_bytes <= incoming.num_bytes
+            return later if fits and incoming.tag in (ANY, later.tag) else None
+    return None
 
 
 def _room_text(call: Call) -> str:

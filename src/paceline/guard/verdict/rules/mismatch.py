@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paceline.errors import group_ranks
-from paceline.guard.shared_memory.layout import STOP_COLLECTIVE
+from paceline.guard.shared_memory.layout import NOTHING, STOP_COLLECTIVE
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
-from paceline.guard.verdict.causes.size_order import explain_sizes
+from paceline.guard.verdict.causes.size_order import SAME_TENSORS, brings_several_tensors, explain_sizes
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import DifferingCalls, find_first_difference, shown_difference
 from paceline.guard.verdict.inspection import Inspection
@@ -20,7 +20,10 @@ from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.snapshot import Call, Position
 from paceline.guard.verdict.wording import (
     call_name,
+    in_part_text,
     member_rank,
+    mode_of,
+    mode_text,
     name_ranks,
     new_group_text,
     sites_text,
@@ -32,6 +35,7 @@ from paceline.guard.verdict.wording import (
 _COMPARED = (
     FindingField.OPERATION,
     FindingField.ROOT,
+    FindingField.MODE,
     FindingField.REDUCTION,
     FindingField.DTYPE,
     FindingField.COUNT,
@@ -39,6 +43,7 @@ _COMPARED = (
 )
 _CAUSES = {
     FindingField.ROOT: Cause.ROOT,
+    FindingField.MODE: Cause.MODE,
     FindingField.REDUCTION: Cause.REDUCTION,
     FindingField.DTYPE: Cause.DTYPE,
     FindingField.COUNT: Cause.SHAPE,
@@ -46,6 +51,7 @@ _CAUSES = {
 }
 _WORDS = {  # one, several
     FindingField.ROOT: ("root", "roots"),
+    FindingField.MODE: ("mode", "modes"),
     FindingField.REDUCTION: ("reduction", "reductions"),
     FindingField.DTYPE: ("element type", "element types"),
     FindingField.COUNT: ("size", "sizes"),
@@ -54,12 +60,15 @@ _WORDS = {  # one, several
 _ADVICE = {
     FindingField.ROOT: "every rank must name the same root in the call at {site}; do not compute it from data of one "
     "rank",
+    FindingField.MODE: "every rank must give the call at {site} the same mode: open a file of one rank's own with "
+    "MPI.COMM_SELF",
     FindingField.REDUCTION: "every rank must use the same reduction in the call at {site}",
     FindingField.DTYPE: "convert to one element type before the call at {site}: libraries read the bytes as they come",
     FindingField.COUNT: "give every rank the same number of elements in the call at {site}: pad the last batch, or use "
     "a call that takes a count per rank",
     FindingField.COMMUNICATOR: "every rank must make the same groups in the same order, with the same ranks, at {site}",
 }
+_OF_A_TENSOR = (FindingField.REDUCTION, FindingField.DTYPE, FindingField.COUNT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +86,9 @@ def _compared_value(call: Call, field: FindingField) -> object:
     if field is FindingField.OPERATION:
         return call.operation
     if field is FindingField.ROOT:
-        return call.root if call.traits.rooted else None
+        return call.root if call.traits.rooted and call.root != NOTHING else None
+    if field is FindingField.MODE:
+        return mode_of(call)
     if field is FindingField.REDUCTION:
         return None if call.reduction == "unknown" else call.reduction
     if field is FindingField.DTYPE:
@@ -139,13 +150,33 @@ def find_mismatch_at(inspection: Inspection, position: Position) -> Finding | No
 
 
 def _explain(inspection: Inspection, mismatch: Mismatch, differing: DifferingCalls | None) -> list[Explanation]:
+    unseen = inspection.unseen_members([mismatch.position.communicator])
+    if unseen:
+        return [_explain_in_part(inspection, mismatch, unseen)]
     # If ranks went different ways before, the call that does not fit is only where it shows.
     deviation = find_deviation(inspection, differing)
     if deviation is not None:
         return explain_deviation(inspection, deviation)
     if mismatch.field is FindingField.OPERATION:
         return [_explain_operation(inspection, mismatch)]
-    return explain_sizes(inspection, mismatch.position, mismatch.calls) or [_explain_field(inspection, mismatch)]
+    by_order = explain_sizes(inspection, mismatch.position, mismatch.calls)
+    is_told = by_order and by_order[0].cause is Cause.SKIPPED_CALL
+    return by_order if is_told else [*by_order, _explain_field(inspection, mismatch)]
+
+
+def _explain_in_part(inspection: Inspection, mismatch: Mismatch, unseen: tuple[int, ...]) -> Explanation:
+    """Explain calls that differ where members are out of sight: most of them may call as the fewer do here."""
+    by_operation = mismatch.field is FindingField.OPERATION
+    texts = _calls_text(mismatch) if by_operation else _values_text(inspection, mismatch)
+    what = "calls" if by_operation else _WORDS[mismatch.field][1]
+    return Explanation(
+        ranks=tuple(sorted(mismatch.calls)),
+        summary=f"{name_ranks(mismatch.calls)} do not fit together at {inspection.text(mismatch.position)}, by "
+        f"different {what}: {texts}; {in_part_text(unseen)}",
+        cause=_CAUSES.get(mismatch.field, Cause.DIFFERENT_COLLECTIVES),
+        advice="let every rank make the same call with the same arguments here, and look at the ranks that are not "
+        "seen from here too",
+    )
 
 
 def _explain_field(inspection: Inspection, mismatch: Mismatch) -> Explanation:
@@ -160,18 +191,30 @@ def _explain_field(inspection: Inspection, mismatch: Mismatch) -> Explanation:
         ranks=odd,
         summary=f"{summary}: {_values_text(inspection, mismatch)} ({inspection.text(mismatch.position)})",
         cause=_CAUSES[mismatch.field],
-        advice=_ADVICE[mismatch.field].format(site=calls[0].site),
+        advice=_field_advice(inspection, mismatch, calls[0].site),
     )
+
+
+def _field_advice(inspection: Inspection, mismatch: Mismatch, site: str) -> str:
+    """Say what to change. Where one line brings several tensors, ranks may have come to it with different ones."""
+    advice = _ADVICE[mismatch.field]
+    if mismatch.field in _OF_A_TENSOR and brings_several_tensors(inspection, mismatch.position, mismatch.calls):
+        advice = f"{SAME_TENSORS}; if they do, {advice}"
+    return advice.format(site=site)
 
 
 def _values_text(inspection: Inspection, mismatch: Mismatch) -> str:
     values = {rank: _value_text(inspection, call, mismatch.field) for rank, call in mismatch.calls.items()}
+    if mismatch.field is FindingField.ROOT:  # on the root's side of an intercommunicator others do not name it
+        values = {rank: text for rank, text in values.items() if mismatch.calls[rank].root != NOTHING}
     return "; ".join(f"{text} on {name_ranks(ranks)}" for text, ranks in group_ranks(values))
 
 
 def _value_text(inspection: Inspection, call: Call, field: FindingField) -> str:
     if field is FindingField.ROOT:
         return f"root {member_rank(inspection, call, call.root).removeprefix('rank ')}"
+    if field is FindingField.MODE:
+        return mode_text(call)
     if field is FindingField.REDUCTION:
         return call.reduction
     if field is FindingField.COMMUNICATOR:
@@ -181,13 +224,17 @@ def _value_text(inspection: Inspection, call: Call, field: FindingField) -> str:
 
 def _explain_operation(inspection: Inspection, mismatch: Mismatch) -> Explanation:
     """Explain another operation from the same line, as a helper makes that is told which one to make."""
-    groups = group_ranks({rank: (call_name(call), call.site) for rank, call in mismatch.calls.items()})
-    texts = ", ".join(
-        f"{name_ranks(ranks)} {verb(ranks, 'calls', 'call')} {name} at {site}" for (name, site), ranks in groups
-    )
+    texts = _calls_text(mismatch)
     return Explanation(
         ranks=mismatch.odd_ranks,
         summary=f"{name_ranks(mismatch.odd_ranks)} fell out of line at {inspection.text(mismatch.position)}: {texts}",
         cause=Cause.DIFFERENT_COLLECTIVES,
         advice="let every rank make the same call here: look for what decides which one it is",
+    )
+
+
+def _calls_text(mismatch: Mismatch) -> str:
+    groups = group_ranks({rank: (call_name(call), call.site) for rank, call in mismatch.calls.items()})
+    return ", ".join(
+        f"{name_ranks(ranks)} {verb(ranks, 'calls', 'call')} {name} at {site}" for (name, site), ranks in groups
     )

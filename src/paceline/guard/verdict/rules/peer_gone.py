@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
 
-from paceline.guard.shared_memory.layout import ANY, NONBLOCKING
-from paceline.guard.shared_memory.operations import Needs
+from paceline.guard.shared_memory.layout import ANY, ENQUEUED, NONBLOCKING
+from paceline.guard.shared_memory.operations import Family, Needs
 from paceline.guard.verdict.causes.explain_end import explain_end, explain_late
 from paceline.guard.verdict.finding import Finding, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import find_first_difference, shown_difference
@@ -15,30 +15,52 @@ from paceline.guard.verdict.order_of_ends import (
     FirstFailure,
     first_failure,
     is_victim,
+    may_be_because_of_others,
     may_be_ended_by_launcher,
     open_call,
 )
 from paceline.guard.verdict.rank_groups import rank_groups
-from paceline.guard.verdict.snapshot import Call, End, EndKind, Position, RankState
-from paceline.guard.verdict.waited_for import directly_needed
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Position, RankState, is_window_or_file
+from paceline.guard.verdict.waits.waited_for import directly_needed
+
+_ANSWER_NS = 2_000_000_000  # within which a launcher ends the other ranks, and a busy judge sees it
 
 # collectives
 
 
-def find_peer_gone(inspection: Inspection) -> Finding | None:
-    """Find ranks that ended, or freed a communicator, without a collective that others have begun."""
+def find_peer_gone(inspection: Inspection, stuck: frozenset[int] = frozenset()) -> Finding | None:
+    """Find ranks that ended, or freed a communicator, without a collective that others have begun.
+
+    Whether anybody waits in a call that may return early is certain only of ranks that are known to be stuck.
+    """
     first = first_failure(inspection)
     for identity, known in inspection.snapshot.communicators.items():
         gone = [rank for rank in known.ranks if _has_left(inspection.state(rank), identity)]
         if not gone:
             continue
-        completed = {rank: _completed(inspection, rank, identity) for rank in gone}
+        completed = {rank: _completed(inspection, rank, identity, is_stuck=bool(stuck)) for rank in gone}
         position = Position(identity, min(completed.values()) + 1)
-        waiting = [rank for rank in known.ranks if _needs_others(inspection, rank, position)]
-        missing = [rank for rank in gone if completed[rank] < position.sequence]
+        missing = frozenset(rank for rank in gone if completed[rank] < position.sequence)
+        waiting = [
+            rank
+            for rank in known.ranks
+            if _needs_others(inspection, rank, position, stuck) and _needs_one_of(inspection, rank, position, missing)
+        ]
+        if _is_abandoned(inspection, missing, position):  # others may have had their part of it
+            waiting = [rank for rank in waiting if rank in stuck]
         if waiting and missing:
-            return _collective_finding(inspection, missing, waiting, position, first)
+            return _unless_of_unseen(
+                inspection, _collective_finding(inspection, sorted(missing), waiting, position, first)
+            )
     return None
+
+
+def _unless_of_unseen(inspection: Inspection, finding: Finding) -> Finding | None:
+    """Return a finding, unless ranks are out of sight of which one may be why those have ended that it names."""
+    if not inspection.out_of_sight():
+        return finding
+    states = [inspection.state(rank) for rank in finding.ranks]
+    return None if any(state is not None and may_be_because_of_others(state) for state in states) else finding
 
 
 def _has_left(state: RankState | None, communicator: str) -> bool:
@@ -47,33 +69,80 @@ def _has_left(state: RankState | None, communicator: str) -> bool:
     return state.end is not None or communicator in state.freed
 
 
-def _completed(inspection: Inspection, rank: int, communicator: str) -> int:
-    """Return how many collectives a rank has been through: one that it died inside does not count."""
+def _completed(inspection: Inspection, rank: int, communicator: str, *, is_stuck: bool) -> int:
+    """Return how many collectives a rank has been through: one that it died inside, or of, does not count.
+
+    Nor does one that it had only started, if others are stuck: its part may have been done before it ended.
+    """
     begun, state = inspection.begun(rank, communicator), inspection.state(rank)
-    call = open_call(state) if state is not None and state.end is not None else None
-    died_inside = call is not None and call.is_collective and call.position == Position(communicator, begun)
-    return begun - 1 if died_inside else begun
+    if state is None or state.end is None:
+        return begun
+    abandoned = [call for call in state.abandoned if call.is_collective and call.communicator == communicator]
+    if abandoned and is_stuck:
+        return min(call.sequence for call in abandoned) - 1
+    calls = (open_call(state), _refused_call(state, state.end))
+    is_last = any(call.is_collective and call.position == Position(communicator, begun) for call in calls if call)
+    return begun - 1 if is_last else begun
 
 
-def _needs_others(inspection: Inspection, rank: int, position: Position) -> bool:
+def _is_abandoned(inspection: Inspection, missing: Iterable[int], position: Position) -> bool:
+    """Say whether all that others lack of ranks is the end of a call that these had started."""
+    states = [inspection.state(rank) for rank in missing]
+    return bool(states) and all(
+        state is not None and any(call.is_collective and call.position == position for call in state.abandoned)
+        for state in states
+    )
+
+
+def _refused_call(state: RankState, end: End) -> Call | None:
+    """Return the call that a rank raised in for a reason of its own, such as an argument that was refused."""
+    of_its_own = end.kind is EndKind.RAISED and not end.by_peer and not end.timed_out
+    return state.call(end.failed_call) if of_its_own else None
+
+
+def _needs_one_of(inspection: Inspection, rank: int, position: Position, missing: Collection[int]) -> bool:
+    """Say whether one of the missing ranks matters to a rank: in a neighbourhood collective only neighbours do."""
+    call, state = inspection.call_at(rank, position), inspection.state(rank)
+    if call is None or state is None or call.traits.needs is not Needs.NEIGHBOURS:
+        return True
+    known = inspection.communicator(position.communicator)
+    members = state.neighbours.get(position.communicator, ()) if known is not None else ()
+    return known is not None and any(known.ranks[member] in missing for member in members)
+
+
+def _needs_others(inspection: Inspection, rank: int, position: Position, stuck: frozenset[int]) -> bool:
     """Say whether a rank has begun a collective, and no error that it handled has told it to do without."""
     state = inspection.state(rank)
     if state is None or inspection.begun(rank, position.communicator) < position.sequence:
         return False
     call = inspection.call_at(rank, position)
     if state.end is not None:  # it waits for nobody, but its library may have failed because others had ended
-        return call is not None and state.end.by_peer and state.end.failed_call == call.number
-    if call is None:
-        return True  # it is long past that position
-    if _has_met_all(call):
+        return call is not None and (_failed_in(state.end, call) or _exits_without(state.end, call))
+    if call is None:  # it is long past that position; on a window or a file, it needed nobody to get there
+        return not is_window_or_file(position.communicator)
+    if _has_met_all(call) or (call.traits.may_return_early and (call.left_ns or rank not in stuck)):
         return False
     return not call.has_own_timeout and not call.failed and not _may_do_without(state, call)
 
 
+def _failed_in(end: End, call: Call) -> bool:
+    """Say whether a rank died of this call because another had ended.
+
+    The wait for a call that a library has only started (DDP's for its gradients) is not recorded, nor is its failure.
+    """
+    in_call = end.failed_call == call.number or (end.failed_call is None and bool(call.flags & NONBLOCKING))
+    return end.by_peer and in_call
+
+
 def _has_met_all(call: Call) -> bool:
     """Say whether a call is over that nobody leaves before all have come: then nobody was missing."""
-    is_over = call.left_ns != 0 and not call.failed and not call.flags & NONBLOCKING
+    is_over = call.left_ns != 0 and not call.failed and not call.flags & (NONBLOCKING | ENQUEUED)
     return is_over and call.traits.needs is Needs.ALL and call.num_bytes != 0
+
+
+def _exits_without(end: End, call: Call) -> bool:
+    """Say whether a rank exits though a call that it has enqueued, and waited for, has not completed."""
+    return end.kind is EndKind.EXITED and call.flags & (ENQUEUED | NONBLOCKING) == ENQUEUED and not call.failed
 
 
 def _may_do_without(state: RankState, call: Call) -> bool:
@@ -94,7 +163,8 @@ def _collective_finding(
     at_fault = [state.rank for state in states if state is not None and not is_victim(state, first)]
     if not at_fault and first is not None:  # those that others miss were ended because of another
         at_fault = list(first.ranks)
-    calls = {rank: call for rank, call in inspection.calls_at(position).items() if rank in waiting}
+    who_waits = set(waiting)
+    calls = {rank: call for rank, call in inspection.calls_at(position).items() if rank in who_waits}
     explanations = explain_end(inspection, at_fault or missing, waiting, position)
     return explained_finding(
         FindingKind.PEER_GONE, explanations, rank_groups(_with_victims(inspection, first), calls),
@@ -116,6 +186,8 @@ def _with_victims(inspection: Inspection, first: FirstFailure | None) -> Inspect
 
 def find_late(inspection: Inspection) -> Finding | None:
     """Find a collective whose own time limit has run out in a rank, and who had not come to it."""
+    if inspection.out_of_sight():
+        return None  # those may have come, and those who had not may have waited for them
     for state in inspection.states():
         call = state.call(state.end.failed_call) if state.end is not None and state.end.timed_out else None
         if call is None or not call.is_collective:
@@ -131,19 +203,29 @@ def find_late(inspection: Inspection) -> Finding | None:
 
 
 def find_exit_before_kill(inspection: Inspection) -> Finding | None:
-    """Find ranks that exited without a collective in which others were, until the launcher killed those for it."""
+    """Find ranks that exited without a collective in which others were, until the launcher killed those for it.
+
+    Or without the epoch of a window for which others waited.
+    """
+    exits = {state.rank for state in inspection.states() if state.end is not None and state.end.kind is EndKind.EXITED}
+    if not exits or inspection.out_of_sight():
+        return None  # or: the launcher may have killed for one of those that are not seen
     for state in inspection.states():
         call = open_call(state)
-        if state.end is None or not may_be_ended_by_launcher(state.end) or call is None or not call.is_collective:
+        if state.end is None or not may_be_ended_by_launcher(state.end) or call is None:
             continue
-        missing = [inspection.state(rank) for rank in sorted(inspection.missing_at(call.position))]
+        if not call.is_collective and not (call.family is Family.EPOCH and call.traits.needs is Needs.ALL):
+            continue
+        missing = [inspection.state(rank) for rank in sorted(directly_needed(inspection, state, call) & exits)]
         exited = [other.rank for other in missing if other is not None and _exited_before(other, state.end)]
         if exited:
             first = FirstFailure(ranks=tuple(exited), at_ns=0)
+            position = call.position if call.is_collective else None
+            differing = find_first_difference(inspection, position) if position is not None else None
             return explained_finding(
-                FindingKind.PEER_GONE, explain_end(inspection, exited, [state.rank], call.position),
+                FindingKind.PEER_GONE, explain_end(inspection, exited, [state.rank], position),
                 rank_groups(_with_victims(inspection, first), {state.rank: call}),
-                first_difference=shown_difference(inspection, find_first_difference(inspection, call.position)),
+                first_difference=shown_difference(inspection, differing),
             )  # fmt: skip
     return None
 
@@ -161,7 +243,8 @@ def find_lost_partner(inspection: Inspection) -> Finding | None:
         partners = _partners_that_had_ended(inspection, state)
         if partners:
             groups = rank_groups(_with_victims(inspection, FirstFailure(ranks=tuple(partners), at_ns=0)))
-            return explained_finding(FindingKind.PEER_GONE, explain_end(inspection, partners, [state.rank]), groups)
+            explanations = explain_end(inspection, partners, [state.rank])
+            return _unless_of_unseen(inspection, explained_finding(FindingKind.PEER_GONE, explanations, groups))
     return None
 
 
@@ -181,7 +264,7 @@ def _partners_that_had_ended(inspection: Inspection, state: RankState) -> list[i
     ]
 
 
-def _partners(inspection: Inspection, state: RankState, call: Call) -> set[int]:
+def _partners(inspection: Inspection, state: RankState, call: Call) -> Set[int]:
     """Return the ranks that a call certainly needs: of a receive from anybody all, but only once all have ended."""
     needed = directly_needed(inspection, state, call)
     if call.is_collective or ANY not in call.peers or all(map(inspection.has_ended, needed)):
@@ -192,22 +275,34 @@ def _partners(inspection: Inspection, state: RankState, call: Call) -> set[int]:
 def find_gone_partner(inspection: Inspection, stuck: frozenset[int]) -> Finding | None:
     """Find ended ranks that stuck ranks exchange messages with, or wait for in a collective."""
     gone: set[int] = set()
-    for rank in stuck:
+    need_them: set[int] = set()
+    all_ended = inspection.ended()
+    for rank in stuck if all_ended else ():
         state = inspection.state(rank)
         assert state is not None
         for waiting in state.waiting:
             for call in waiting.awaited:
-                gone |= {other for other in _partners(inspection, state, call) if inspection.has_ended(other)}
+                ended = _partners(inspection, state, call) & all_ended
+                gone |= ended
+                need_them |= {rank} if ended else set()
     if not gone:
         return None
     first = first_failure(inspection)
     states = [inspection.state(rank) for rank in sorted(gone)]
     at_fault = [state.rank for state in states if state is not None and not is_victim(state, first)]
-    explanations = explain_end(inspection, at_fault or sorted(gone), sorted(stuck))
-    return explained_finding(FindingKind.PEER_GONE, explanations, rank_groups(_with_victims(inspection, first)))
+    explanations = explain_end(inspection, at_fault or sorted(gone), sorted(need_them))
+    groups = rank_groups(_with_victims(inspection, first))
+    return _unless_of_unseen(inspection, explained_finding(FindingKind.PEER_GONE, explanations, groups))
 
 
 # after the job
+
+
+def _may_answer_an_exit(inspection: Inspection, ends: Iterable[End]) -> bool:
+    """Say whether a launcher may have killed a rank because another had just left at once, with whatever code."""
+    exits = [state.end.at_ns for state in inspection.states() if state.end is not None and state.end.at_once]
+    killed = [end.at_ns for end in ends if exits and may_be_ended_by_launcher(end)]
+    return any(0 <= at_ns - exit_ns <= _ANSWER_NS for at_ns in killed for exit_ns in exits)
 
 
 def find_first_failure(inspection: Inspection) -> Finding | None:
@@ -215,13 +310,17 @@ def find_first_failure(inspection: Inspection) -> Finding | None:
     if inspection.was_aborted():
         return None
     first = first_failure(inspection)
-    if first is None or len(first.ranks) == len(inspection.snapshot.ranks):
-        return None  # all failed alike, or somebody has ended the whole job
-    states = [state for state in inspection.states() if state.rank in first.ranks]
+    if first is None or len(first.ranks) == len(inspection.snapshot.ranks) - len(inspection.out_of_sight()):
+        return None  # all that are seen failed alike, or somebody has ended the whole job
+    failed = frozenset(first.ranks)
+    states = [state for state in inspection.states() if state.rank in failed]
     if any(state.end is not None and state.end.kind is EndKind.EXITED for state in states):
         return None  # it exited with a code of its own choice: that is the job's own end
-    others = [state.end for state in inspection.states() if state.rank not in first.ranks and state.end is not None]
+    if _may_answer_an_exit(inspection, (state.end for state in states if state.end is not None)):
+        return None  # the launcher may have killed it because another had left, as it was free to
+    others = [state.end for state in inspection.states() if state.rank not in failed and state.end is not None]
     if all(end.kind is EndKind.EXITED for end in others):
         return None  # nobody was ended because of it
     explanations = explain_end(inspection, first.ranks, [], is_first=first.is_certain)
-    return explained_finding(FindingKind.PEER_GONE, explanations, rank_groups(_with_victims(inspection, first)))
+    groups = rank_groups(_with_victims(inspection, first))
+    return _unless_of_unseen(inspection, explained_finding(FindingKind.PEER_GONE, explanations, groups))

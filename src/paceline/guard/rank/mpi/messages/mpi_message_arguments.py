@@ -32,7 +32,12 @@ class MessageReader:
 
     def __init__(self, mpi: Any, buffers: Buffers, constants: MpiConstants) -> None:
         self._any_source, self._any_tag = mpi.ANY_SOURCE, mpi.ANY_TAG
-        self._size, self._peer, self._tag = buffers.size, constants.peer, constants.tag
+        self._size: Callable[[Any], Size] = buffers.size
+        self._peer, self._tag = constants.peer, constants.tag
+
+    def read_sizes_by(self, size: Callable[[Any], Size]) -> None:
+        """Read what buffers hold by another function from now on."""
+        self._size = size
 
     def send(self, comm: Any, buf: Any, dest: Any, tag: Any = 0) -> SendArguments:
         return self._peer(dest), number_or_outsider(tag), self._size(buf)
@@ -53,6 +58,17 @@ class MessageReader:
         source = self._any_source if source is _DEFAULT else source
         tag = self._any_tag if tag is _DEFAULT else tag
         return self._peer(source), self._tag(tag), UNKNOWN_SIZE, (comm, buf, source, tag), status
+
+    def send_in_parts(
+        self, comm: Any, buf: Any, partitions: Any, dest: Any, tag: Any = 0, info: Any = None
+    ) -> SendArguments:
+        return self._peer(dest), number_or_outsider(tag), self._size(buf)
+
+    def receive_in_parts(
+        self, comm: Any, buf: Any, partitions: Any, source: Any = _DEFAULT, tag: Any = _DEFAULT, info: Any = None
+    ) -> SendArguments:
+        source = self._any_source if source is _DEFAULT else source
+        return self._peer(source), self._tag(self._any_tag if tag is _DEFAULT else tag), self._size(buf)
 
     def probe(self, comm: Any, source: Any = _DEFAULT, tag: Any = _DEFAULT, status: Any = None) -> ReceiveArguments:
         source = self._any_source if source is _DEFAULT else source
@@ -102,7 +118,9 @@ READERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("Recv", "Irecv", "Recv_init"), MessageReader.receive),
     **dict.fromkeys(("recv", "irecv"), MessageReader.receive_object),
     **dict.fromkeys(("Probe", "probe", "Mprobe", "mprobe", "Improbe", "improbe"), MessageReader.probe),
-    "Sendrecv": MessageReader.exchange,
-    "Sendrecv_replace": MessageReader.exchange_in_place,
+    **dict.fromkeys(("Sendrecv", "Isendrecv"), MessageReader.exchange),
+    **dict.fromkeys(("Sendrecv_replace", "Isendrecv_replace"), MessageReader.exchange_in_place),
+    "Psend_init": MessageReader.send_in_parts,
+    "Precv_init": MessageReader.receive_in_parts,
     "sendrecv": MessageReader.exchange_objects,
 }

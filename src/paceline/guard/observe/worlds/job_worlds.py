@@ -11,12 +11,17 @@ rules:
   worlds are translated, each world by itself.
 - A rank of such a world that has not been seen is taken for a rank of the job that has not joined that world yet, if
   the world has a place for every rank of the job. Otherwise it gets a number after all others: nobody knows its state.
+- Two jobs that have met (parents and the ranks that they spawned, a server and its clients) are one as well: what they
+  wait for may be on the other side. The ranks of the second get numbers after those of the first, and keep their names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from paceline.errors import name_ranks
+from paceline.guard.verdict.rank_names import WorldRank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,7 @@ class JobMembers:
         processes: The processes that have been seen, by their rank in the job.
         worlds: For each world of the job: the rank in the job, by the rank in that world.
         num_numbers: More than any rank of the job, those that have not been seen included.
+        world_ranks: The ranks that have another number in the world that people know them by.
     """
 
     name: str
@@ -46,6 +52,97 @@ class JobMembers:
     processes: Mapping[int, Hashable]
     worlds: Mapping[str, Mapping[int, int]]
     num_numbers: int
+    world_ranks: Mapping[int, WorldRank] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Two worlds that have met, and what to call the second."""
+
+    first: str
+    second: str
+    name: str
+
+
+def join_linked(jobs: Sequence[JobMembers], links: Iterable[Link]) -> list[JobMembers]:
+    """Return the jobs, with those put together that have met.
+
+    >>> members = [("p", 0), ("p", 1), ("s", 1)]
+    >>> parents, spawned = group_into_jobs(
+    ...     WorldMember(process=f"{world}{rank}", world=world, size=2, rank=rank) for world, rank in members
+    ... )
+    >>> (job,) = join_linked([parents, spawned], [Link(first="p", second="s", name="the spawned WORLD")])
+    >>> job.processes, job.world_ranks[3]
+    ({0: 'p0', 1: 'p1', 3: 's1'}, WorldRank(rank=1, world='the spawned WORLD'))
+    """
+    joined = list(jobs)
+    for link in links:
+        first = next((job for job in joined if link.first in job.worlds), None)
+        second = next((job for job in joined if link.second in job.worlds), None)
+        if first is not None and second is not None and first is not second:
+            joined[joined.index(first)] = _join(first, second, link.name)
+            joined.remove(second)
+    return joined
+
+
+def _join(first: JobMembers, second: JobMembers, name: str) -> JobMembers:
+    begin = first.num_numbers
+    times = len({known.world for known in first.world_ranks.values() if known.world.startswith(name)})
+    name = name if not times else f"{name} {times + 1}"
+    own = {number: WorldRank(rank=number, world=name) for number in range(second.num_numbers)}
+    world_ranks = {**own, **second.world_ranks}
+    shifted = {
+        world: {rank: begin + number for rank, number in numbers.items()} for world, numbers in second.worlds.items()
+    }
+    return JobMembers(
+        name=first.name,
+        world_size=begin + second.world_size,
+        processes={**first.processes, **{begin + number: process for number, process in second.processes.items()}},
+        worlds={**first.worlds, **shifted},
+        num_numbers=begin + second.num_numbers,
+        world_ranks={**first.world_ranks, **{begin + number: known for number, known in world_ranks.items()}},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfSight:
+    """Ranks of a job that are not seen.
+
+    Attributes:
+        ranks: Which they are; at least one.
+        world_size: How many ranks the job has.
+        num_local: How many of them are on this machine, if the launcher says so.
+    """
+
+    ranks: tuple[int, ...]
+    world_size: int
+    num_local: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What the user must know of it.
+
+        >>> print(OutOfSight(ranks=(3,), world_size=4, num_local=3).text)
+        rank 3 of 4 is not seen from here, so nobody notices if it fails or waits: the launcher has started 3 of 4 \
+ranks on this machine, and the others elsewhere. What is seen here is judged; who of all ranks is out of line is not \
+told
+        """
+        one = len(self.ranks) == 1
+        why = (
+            f"the launcher has started {self.num_local} of {self.world_size} ranks on this machine, and the others "
+            "elsewhere"
+        )
+        if self.num_local is None or self.num_local >= self.world_size:
+            why = (
+                f"{'it runs' if one else 'they run'} on another machine, or started without Paceline's hooks, because "
+                "PYTHONPATH and PACELINE_RUN_FOLDER did not reach Python there (python -I, a launcher that hands on no "
+                "variables)"
+            )
+        return (
+            f"{name_ranks(self.ranks)} of {self.world_size} {'is' if one else 'are'} not seen from here, so nobody "
+            f"notices if {'it fails or waits' if one else 'they fail or wait'}: {why}. What is seen here is judged; "
+            "who of all ranks is out of line is not told"
+        )
 
 
 def group_into_jobs(members: Iterable[WorldMember]) -> list[JobMembers]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from paceline.guard.shared_memory.layout import ANY, NOBODY
 from paceline.guard.shared_memory.operations import Family, Needs
 from paceline.guard.verdict.snapshot import Call, Position, RankState, Snapshot, Waiting
-from paceline.guard.verdict.waited_for import posted_receives, tags_in_flight
+from paceline.guard.verdict.waits.waited_for import posted_receives, tags_in_flight
+from paceline.guard.verdict.waits.window_waits import lock_holders, lock_targets, partners_without_token
 
 
 @dataclass(slots=True)
@@ -93,14 +94,22 @@ class _Fixpoint:
             return self._send_can_return(state, call)
         if family is Family.EXCHANGE:
             return self._send_can_return(state, call) and self._receive_can_return(state, call)
+        if family is Family.EPOCH:
+            return self._epoch_can_go_on(state, call)
+        if family is Family.LOCK:
+            return self._lock_can_be_had(state, call)
+        if family is Family.STORE:
+            return self._key_can_come(state, call)
         return self._receive_can_return(state, call)
 
     # collectives
 
     def _collective_can_return(self, state: RankState, call: Call) -> bool:
         missing = self._missing(call.position)
+        if missing and call.traits.needs is Needs.NEIGHBOURS:
+            missing &= self._neighbours(state, call)
         if not missing:
-            return True
+            return self._cautious or self._may_be_completed(state, call)
         if self._cautious:
             missing = self._certainly_needed(state, call, missing)
             if not missing:
@@ -108,6 +117,16 @@ class _Fixpoint:
         gate = self._gate(call, missing)
         gate.waiters.add(self._asking)
         return gate.closed == 0
+
+    def _may_be_completed(self, state: RankState, call: Call) -> bool:
+        """Say whether a collective that all have begun may end: nobody has failed with it, or one may bring it on."""
+        ranks = self._snapshot.communicators[call.communicator].ranks
+        failed = {rank for rank in ranks if self._has_abandoned(rank, call.position)}
+        return not failed or any(self._can_still_move(rank) for rank in ranks if rank not in {*failed, state.rank})
+
+    def _has_abandoned(self, rank: int, position: Position) -> bool:
+        other = self._snapshot.state(rank)
+        return other is not None and any(call.is_collective and call.position == position for call in other.abandoned)
 
     def _missing(self, position: Position) -> frozenset[int]:
         if position not in self._missing_cache:
@@ -120,9 +139,17 @@ class _Fixpoint:
             )
         return self._missing_cache[position]
 
+    def _neighbours(self, state: RankState, call: Call) -> frozenset[int]:
+        """Return the ranks that a rank meets in a neighbourhood collective; nobody, if it could not tell of them."""
+        ranks = self._snapshot.communicators[call.communicator].ranks
+        return frozenset(ranks[member] for member in state.neighbours.get(call.communicator, ()))
+
     def _certainly_needed(self, state: RankState, call: Call, missing: frozenset[int]) -> frozenset[int]:
         needs = call.traits.needs
-        ranks = self._snapshot.communicators[call.communicator].ranks
+        known = self._snapshot.communicators[call.communicator]
+        ranks = known.ranks
+        if known.num_first:  # how the own side of an intercommunicator shares its work is the library's affair
+            missing &= frozenset(known.other_side(state.rank))
         root = ranks[call.root] if 0 <= call.root < len(ranks) else None
         if needs is Needs.ALL and call.num_bytes != 0:
             return missing
@@ -146,6 +173,37 @@ class _Fixpoint:
                         self._needed_by.setdefault(rank, []).append(gate)
         return gate
 
+    # windows
+
+    def _epoch_can_go_on(self, state: RankState, call: Call) -> bool:
+        if not call.traits.blocks or (self._cautious and call.traits.needs is not Needs.ALL):
+            return True  # the library may let this call return, and wait in a later one
+        return all(self._can_still_move(rank) for rank in partners_without_token(self._snapshot, state, call))
+
+    def _lock_can_be_had(self, state: RankState, call: Call) -> bool:
+        """Say whether a call can get its lock. It is stuck only if nobody can move who has to do with the lock.
+
+        A target that runs may have to come into the library before anybody gets its lock. One that waits inside it
+        serves others meanwhile.
+        """
+        targets = [rank for rank in lock_targets(self._snapshot, call) if rank != state.rank]
+        if self._cautious or any(self._can_still_move(rank) for rank in targets):
+            return True
+        if call.peer != ANY and any(self._has_ended(rank) for rank in targets):
+            return False
+        return all(self._can_still_move(rank) for rank in lock_holders(self._snapshot, state, call))
+
+    def _has_ended(self, rank: int) -> bool:
+        state = self._snapshot.state(rank)
+        return state is not None and state.end is not None
+
+    # stores
+
+    def _key_can_come(self, state: RankState, call: Call) -> bool:
+        """Say whether a key can still come, or is there already: then the call does not stay inside."""
+        others = [rank for rank in self._snapshot.communicators[call.communicator].ranks if rank != state.rank]
+        return self._cautious or any(self._can_still_move(rank) for rank in others)
+
     # messages
 
     def _send_can_return(self, state: RankState, call: Call) -> bool:
@@ -159,11 +217,17 @@ class _Fixpoint:
         if other is None or not (other.messages_known and state.messages_known):
             return True
         sender, number = known.member(state.rank), call.message_number
-        if number and other.received.get((call.communicator, sender, call.tag), 0) >= number:
+        received = other.received.get((call.communicator, sender, call.tag), 0)
+        if number and received >= number:
             return True
-        for posted in self._posted_receives(receiver):
-            if posted.communicator == call.communicator and posted.incoming.takes(sender, call.tag):
-                return True
+        is_abandoned = bool(other.abandoned) and not self._cautious  # then its receives take nothing any more
+        takers = sum(
+            posted.communicator == call.communicator and posted.incoming.takes(sender, call.tag)
+            for posted in (() if is_abandoned else self._posted_receives(receiver))
+        )
+        # those that came before it take one each, unless some were received that nobody has counted
+        if takers and (other.num_uncertain or received + takers >= number):
+            return True
         return self._can_still_move(receiver)
 
     def _receive_can_return(self, state: RankState, call: Call) -> bool:
@@ -174,14 +238,16 @@ class _Fixpoint:
         if not state.messages_known:
             return True
         me = known.member(state.rank)
-        candidates = range(len(known.ranks)) if incoming.source == ANY else (incoming.source,)
+        candidates = known.senders_to(state.rank) if incoming.source == ANY else (incoming.source,)
         can = False
         for member in candidates:
             sender = known.ranks[member]
             other = self._snapshot.state(sender)
             if other is None or not other.messages_known:
                 return True
-            if any(incoming.takes(member, tag) for tag in tags_in_flight(other, state, call.communicator, me, member)):
+            lost = () if self._cautious else other.abandoned
+            tags = tags_in_flight(other, state, call.communicator, me, member, without=lost)
+            if any(incoming.takes(member, tag) for tag in tags):
                 return True
             can = (sender != state.rank and self._can_still_move(sender)) or can
         return can

@@ -11,13 +11,13 @@ from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
-from paceline.guard.rank.mpi.mpi_message_arguments import READERS, MessageReader
-from paceline.guard.rank.mpi.mpi_module import MessageKinds, MpiWatch, code_of, watched_method, watched_methods
-from paceline.guard.rank.mpi.mpi_posted_messages import watched_posted_messages
+from paceline.guard.rank.mpi.compiled_calls import CompiledCalls
+from paceline.guard.rank.mpi.messages.mpi_message_arguments import READERS
+from paceline.guard.rank.mpi.messages.mpi_message_methods import MessageKinds, code_of, watched_method, watched_methods
+from paceline.guard.rank.mpi.messages.mpi_posted_messages import watched_posted_messages
+from paceline.guard.rank.mpi.mpi_module import MpiWatch
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
-from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_call
-from paceline.guard.rank.watched_process import SESSION
-from paceline.guard.shared_memory import layout
+from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_call, make_message
 from paceline.guard.shared_memory.board import pack_size
 from paceline.guard.shared_memory.layout import ANY, NOBODY, RECEIVED, SENT
 
@@ -28,16 +28,15 @@ _MATCHED_PROBES = ("Mprobe", "mprobe")  # they take the message; it is received 
 _POLLING_PROBES = ("Improbe", "improbe")  # the same without waiting
 _PROBES_OF_MESSAGE = {"Probe": "Mprobe", "probe": "mprobe", "Iprobe": "Improbe", "iprobe": "improbe"}  # of its class
 _EXCHANGES = ("Sendrecv", "Sendrecv_replace", "sendrecv")
-_NOT_FOLLOWED = ("Isendrecv", "Isendrecv_replace", "Psend_init", "Precv_init")
 
 
-def watched_messages(base: Any, watch: MpiWatch) -> dict[str, Any]:
+def watched_messages(base: Any, watch: MpiWatch, compiled: CompiledCalls) -> dict[str, Any]:
     """Return the watched forms of the messages that a class defines."""
     reads = _reads(watch)
-    members = watched_methods(base, reads, _KINDS, watch) | watched_posted_messages(base, reads, watch)
-    for name in _NOT_FOLLOWED:
-        if (function := own_method(base, name)) is not None:
-            members[name] = _not_followed(function)
+    members = watched_methods(base, reads, _KINDS, watch) | watched_posted_messages(base, reads, watch, compiled)
+    for name in members.keys() & {*_SENDS, *_RECEIVES}:
+        function, sends = own_method(base, name), name in _SENDS
+        members[name] = compiled.message(members[name], function, code_of(name), _check_failed_receive, sends=sends)
     return members
 
 
@@ -61,8 +60,7 @@ def _watched_probe_of_message(function: Any, code: int, read: Any, kind: Any, wa
 
 
 def _reads(watch: MpiWatch) -> dict[str, Callable[..., Any]]:
-    reader = MessageReader(watch.mpi, watch.buffers, watch.constants)
-    return {name: getattr(reader, method.__name__) for name, method in READERS.items()}
+    return {name: getattr(watch.message_reader, method.__name__) for name, method in READERS.items()}
 
 
 def _send(function: Any, code: int, watch: MpiWatch) -> Any:
@@ -76,7 +74,7 @@ def _send(function: Any, code: int, watch: MpiWatch) -> Any:
         )  # fmt: skip
         if nth:
             recorder.messages.meet(number, comm, SENT, peer, tag, nth, pack_size(dtype, num_bytes))
-        return make_call(recorder, number, function, args, named)
+        return make_message(recorder, number, function, args, named)
 
     return follow
 
@@ -97,13 +95,13 @@ def _receive(function: Any, code: int, watch: MpiWatch) -> Any:
         if status is None and (peer == ANY or tag == ANY):
             status = status_type()  # it will say who sent the message
         try:
-            value = make_call(recorder, number, function, (*values, status), NO_NAMED)
+            value = make_message(recorder, number, function, (*values, status), NO_NAMED)
         except BaseException:
             _check_failed_receive(recorder, comm, number, peer, tag, nth, size, status)
             raise
         if peer != NOBODY:
             if peer == ANY or tag == ANY:
-                peer, tag = status.Get_source(), status.Get_tag()
+                peer, tag = comm.remote_begin + status.Get_source(), status.Get_tag()
                 nth = recorder.messages.next_receive(comm, peer, tag)
             recorder.messages.count(comm, RECEIVED, peer, tag)
             if nth:
@@ -118,7 +116,7 @@ def _check_failed_receive(
 ) -> None:
     """Compare a receive that raised with what was sent: MPI raises if a message is longer than the buffer."""
     if status is not None and status.Get_source() >= 0 and status.Get_tag() >= 0:
-        peer, tag = status.Get_source(), status.Get_tag()
+        peer, tag = comm.remote_begin + status.Get_source(), status.Get_tag()
         nth = recorder.messages.next_receive(comm, peer, tag)
     if nth:
         recorder.messages.check(number, comm, peer, tag, nth, size)
@@ -141,10 +139,10 @@ def _matched_probe(function: Any, code: int, watch: MpiWatch) -> Any:
         number = recorder.begin_message(comm.index, code, peer=peer, tag=tag, depth=CALLED_BY_HELPER)
         if status is None and (peer == ANY or tag == ANY):
             status = status_type()
-        message = make_call(recorder, number, function, (*values, status), NO_NAMED)
+        message = make_message(recorder, number, function, (*values, status), NO_NAMED)
         if peer != NOBODY:
             if peer == ANY or tag == ANY:
-                peer, tag = status.Get_source(), status.Get_tag()
+                peer, tag = comm.remote_begin + status.Get_source(), status.Get_tag()
             recorder.messages.count(comm, RECEIVED, peer, tag)
         return message
 
@@ -159,7 +157,7 @@ def _polling_probe(function: Any, code: int, watch: MpiWatch) -> Any:
         status = status_type() if status is None else status
         message = function(*values, status)  # it does not wait, so there is nothing to record
         if message is not None and status.Get_source() >= 0:
-            recorder.messages.count(comm, RECEIVED, status.Get_source(), status.Get_tag())
+            recorder.messages.count(comm, RECEIVED, comm.remote_begin + status.Get_source(), status.Get_tag())
         return message
 
     return follow
@@ -182,9 +180,9 @@ def _exchange(function: Any, code: int, watch: MpiWatch) -> Any:
         messages.meet(number, comm, SENT, target, sendtag, sent, pack_size(dtype, num_bytes))
         messages.meet(number, comm, RECEIVED, source, recvtag, expected, pack_size(recv_dtype, recv_bytes))
         status = status_type() if status is None else status
-        value = make_call(recorder, number, function, (*values, status), NO_NAMED)
+        value = make_message(recorder, number, function, (*values, status), NO_NAMED)
         if source != NOBODY:
-            messages.count(comm, RECEIVED, status.Get_source(), status.Get_tag())
+            messages.count(comm, RECEIVED, comm.remote_begin + status.Get_source(), status.Get_tag())
         return value
 
     return follow
@@ -194,14 +192,3 @@ _KINDS: MessageKinds = [
     (_SENDS, _send), (_RECEIVES, _receive), (_PROBES, _probe), (_MATCHED_PROBES, _matched_probe),
     (_POLLING_PROBES, _polling_probe), (_EXCHANGES, _exchange),
 ]  # fmt: skip
-
-
-def _not_followed(function: Any) -> Any:
-    """Return a function for messages that are not followed: once it was called, a missing message proves nothing."""
-
-    def call(*args: Any, **named: Any) -> Any:
-        if SESSION.recorder is not None:
-            SESSION.recorder.ring.lose(layout.LOST_MESSAGES)
-        return function(*args, **named)
-
-    return named_like(call, function)

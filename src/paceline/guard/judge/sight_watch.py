@@ -1,0 +1,51 @@
+"""Says once which ranks of a job are not seen from here, and so are not watched by anybody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from paceline.guard.observe.worlds.job_worlds import OutOfSight
+
+_PATIENCE_SECONDS = 15.0  # ranks of one machine do not all start at the same moment
+_LOOK_SECONDS = 1.0
+_NOBODY = (
+    "no rank is seen from here: {launcher} may have started them on other machines, where nobody watches them, or they "
+    "do not run Python with mpi4py or torch.distributed"
+)
+
+
+class SightWatch:
+    """Watches who is seen.
+
+    Args:
+        launcher: The launcher of the command, if it may start ranks on other machines alone.
+    """
+
+    def __init__(self, launcher: str | None = None) -> None:
+        self._launcher = launcher
+        self._since: dict[OutOfSight | None, float] = {}  # None: nobody is seen at all
+        self._told: set[OutOfSight | None] = set()
+        self._looked = 0.0
+
+    def is_time(self) -> bool:
+        """Say whether it is time to look again."""
+        return time.monotonic() - self._looked >= _LOOK_SECONDS
+
+    def look(self, unseen: Sequence[OutOfSight], *, num_seen: int, at_end: bool = False) -> list[str]:
+        """Return what is to be told now.
+
+        Args:
+            unseen: The ranks of each job that are not seen.
+            num_seen: How many ranks are seen, of all jobs.
+            at_end: The job has ended, so there is nothing to wait for.
+        """
+        self._looked = now = time.monotonic()
+        found: list[OutOfSight | None] = list(unseen)
+        if not num_seen and self._launcher is not None:
+            found.append(None)
+        self._since = {each: self._since.get(each, now) for each in found}
+        due = [each for each, since in self._since.items() if at_end or now - since >= _PATIENCE_SECONDS]
+        due = [each for each in due if each not in self._told]
+        self._told.update(due)
+        return [_NOBODY.format(launcher=self._launcher) if each is None else each.text for each in due]

@@ -1,0 +1,1 @@
+"""Messages of mpi4py: what is read of their arguments, and how they are recorded."""

@@ -1,0 +1,1 @@
+"""Whom a rank waits for, and which ranks can never move again."""
