@@ -70,7 +70,14 @@ def __getattr__(name: str) -> Any:
         return import_module(f"paceline.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'paceline' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    try:
+        value = getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        from paceline.errors import missing_extra
+
+        if (sentence := missing_extra(error)) is None:
+            raise
+        raise ModuleNotFoundError(f"paceline.{name}: {sentence}", name=error.name) from None
     globals()[name] = value
     return value
 

@@ -6,6 +6,7 @@ Every error is a `PacelineError`; an error in what the caller passed is also a `
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
@@ -22,8 +23,48 @@ class InputError(PacelineError, ValueError):
     """A value that the caller passed cannot be used."""
 
 
+class _ShortRepr(reprlib.Repr):
+    """Values as Python writes them, as far as a sentence has room for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        limits = {"level": 3, "list": 6, "tuple": 6, "dict": 4, "string": 80, "long": 80, "other": 80}
+        vars(self).update({f"max{kind}": limit for kind, limit in limits.items()})
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Return a number; Python refuses to write very long ones."""
+        return super().repr_int(value, level) if abs(value) < 10**100 else f"a number of {value.bit_length()} bits"
+
+
+def brief(value: Any) -> str:
+    """Return a value for an error's sentence: cut off where it is long or deep, since it may be anybody's.
+
+    >>> brief([[[[1]]]]), brief(10**400), brief("x")
+    ('[[[...]]]', 'a number of 1329 bits', "'x'")
+    """
+    return _ShortRepr().repr(value)
+
+
 class EmptyPlanError(InputError):
     """A plan that would not make a single step."""
+
+
+_EXTRAS = {
+    "torch": "torch", "mpi4py": "mpi", "py_spy": "doctor", "fsspec": "bench", "google_crc32c": "bench", "h5py": "bench",
+    "PIL": "bench", "pyarrow": "bench", "yaml": "bench", "s3fs": "bench",
+}  # fmt: skip
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """Return one sentence about a package that an extra of ours would install; None if it is another package.
+
+    >>> missing_extra(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn"))
+    "this needs torch, which is not installed: pip install 'paceline[torch]'"
+    """
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return None
+    return f"this needs {package}, which is not installed: pip install 'paceline[{_EXTRAS[package]}]'"
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:
@@ -40,10 +81,10 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
     wanted = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
     # numpy.bool_ has no __index__, so only Python's own bool needs naming
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name} must be {wanted}, got {value!r} of type {type(value).__name__}")
+        raise InputError(f"{name} must be {wanted}, got {brief(value)} of type {type(value).__name__}")
     number = operator.index(value)
     if number < least or (most is not None and number > most):
-        raise InputError(f"{name} must be {wanted}, got {number}")
+        raise InputError(f"{name} must be {wanted}, got {brief(number)}")
     return number
 
 
@@ -57,7 +98,7 @@ def choice(kind: type[_Choice], name: str, value: Any) -> _Choice:
         return kind(value)
     except ValueError:
         known = ", ".join(repr(each.value) for each in kind)
-        raise InputError(f"{name} must be one of {known}, got {value!r}") from None
+        raise InputError(f"{name} must be one of {known}, got {brief(value)}") from None
 
 
 def listed(name: str, values: Any, of: str) -> list[Any]:
@@ -69,7 +110,7 @@ def listed(name: str, values: Any, of: str) -> list[Any]:
     if hasattr(values, "tolist"):
         values = values.tolist()
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise InputError(f"{name} must be {of}, got {values!r}")
+        raise InputError(f"{name} must be {of}, got {brief(values)}")
     return [value.item() if hasattr(value, "item") else value for value in values]
 
 

@@ -13,6 +13,7 @@ import torch.utils.data
 
 from paceline.batch.batch import Batch
 from paceline.batch.jagged import Jagged
+from paceline.batch.plain_tensor import check_is_plain
 from paceline.errors import InputError, whole_number
 
 
@@ -98,6 +99,8 @@ class Collate:
     def stack(self, samples: Sequence[Any]) -> Batch:
         """Return the batch of at least one sample, without padding."""
         values_of = self._values_by_field(samples)
+        if self._empty is None and (unknown := sorted(self._jagged - values_of.keys())):
+            raise InputError(f"jagged names fields that samples do not have: {unknown}; they have {sorted(values_of)}")
         columns: dict[str, torch.Tensor | Jagged] = _number_columns(values_of)
         for name, values in values_of.items():
             if name not in columns:
@@ -166,7 +169,8 @@ def _dense_column(name: str, values: list[Any]) -> torch.Tensor:
             return torch.from_numpy(np.stack(values))
         np.stack(values, out=out.numpy())
         return out
-    tensors = values if kinds == {torch.Tensor} else [_tensor(value) for value in values]
+    tensors = values if kinds == {torch.Tensor} else [_tensor(value, name) for value in values]
+    check_is_plain(name, tensors[0])
     try:
         return torch.stack(tensors, out=_shared(tensors[0], (len(tensors), *tensors[0].shape)))
     except RuntimeError:
@@ -226,19 +230,22 @@ def _join_lists(name: str, lists: list[Any]) -> torch.Tensor | None:
             return torch.tensor([number for part in typed for number in part])
     elif all(isinstance(part, np.ndarray) for part in typed) and len({part.dtype for part in typed}) == 1:
         return torch.from_numpy(np.concatenate(typed))
-    tensors = [_tensor(part) for part in typed]
+    tensors = [_tensor(part, name) for part in typed]
+    check_is_plain(name, tensors[0])
     if len(kinds := {part.dtype for part in tensors}) > 1:
         raise InputError(f"field {name!r} has lists of several dtypes: {sorted(map(str, kinds))}")
     return torch.cat(tensors)
 
 
-def _tensor(value: Any) -> torch.Tensor:
+def _tensor(value: Any, name: str) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"a {type(value).__name__} in a sample cannot become a tensor: {error}") from error
+        raise InputError(
+            f"field {name!r} holds a {type(value).__name__} that cannot become a tensor: {error}"
+        ) from error
 
 
 def _fields_by_name(source: Any) -> dict[str, Any] | None:

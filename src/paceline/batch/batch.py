@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from paceline.batch.jagged import Jagged
+from paceline.batch.plain_tensor import check_is_plain
 from paceline.batch.schema import Schema, schema_of
 from paceline.errors import InputError, whole_number
 
@@ -285,11 +286,15 @@ def _as_field(name: str, field: Any) -> Field:
     if isinstance(field, torch.Tensor):
         if field.is_nested:
             return Jagged.from_nested(field, name)
-        return field
-    if isinstance(field, Jagged):
+        check_is_plain(name, field)
         return field
     if all(hasattr(field, method) for method in ("keys", "values", "lengths", "weights_or_none", "stride")):
-        return Jagged.from_keyed(field)
+        field = Jagged.from_keyed(field)
+    if isinstance(field, Jagged):
+        for part in (field.values, field.lengths, field.weights):
+            if part is not None:
+                check_is_plain(name, part)
+        return field
     raise InputError(f"field {name!r} must be a tensor or jagged, got {type(field).__name__}")
 
 

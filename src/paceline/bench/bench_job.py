@@ -14,7 +14,7 @@ from pathlib import Path
 from paceline.bench.data.generate import check_manifest
 from paceline.bench.data.store import store_of
 from paceline.bench.results.fit import Fit, FitTrial, fit
-from paceline.bench.results.result_folder import new_folder, read_summary, summarise_failed
+from paceline.bench.results.result_folder import make_folder, read_summary, summarise_failed
 from paceline.bench.results.run_summary import RunSummary
 from paceline.bench.training.launch_time import launch_variables
 from paceline.bench.workload.split_plans import plan_summaries
@@ -75,12 +75,13 @@ def run_once(job: BenchJob, ranks: int, folder: Path, *, began: float) -> Finish
     workload = job.choice.workload
     plan_summaries(workload, ranks)  # a plan without a step is an error before anything runs
     splits = check_manifest(workload, store_of(workload))
+    make_folder(folder)  # only now: what an earlier run has left there is removed
     worker = job.choice.worker_command("--out", str(folder), "--carrier", job.carrier)
     options = replace(
         job.options,
         asked=("paceline", "bench", "run", job.choice.name, *job.choice.overrides, "-n", str(ranks)),
         out=folder / "records",
-        variables=launch_variables(began),
+        variables={**launch_variables(began), **job.choice.worker_variables()},
     )
     result = job.watch(local_command(ranks, job.carrier, worker), options)
     summary, code = read_summary(folder), result.exit_code
@@ -95,7 +96,7 @@ def run_once(job: BenchJob, ranks: int, folder: Path, *, began: float) -> Finish
 def run_repeatedly(job: BenchJob, ranks: int, folder: Path, *, times: int, began: float) -> Iterator[FinishedRun]:
     """Run a workload, several times one after the other; each run has a folder of its own in `folder`."""
     for number in range(times):
-        own = folder if times == 1 else new_folder(job.choice.workload, str(folder / f"{number + 1}"))
+        own = folder if times == 1 else folder / f"{number + 1}"
         yield run_once(job, ranks, own, began=began if number == 0 else time.time())
 
 
@@ -111,7 +112,7 @@ def fit_ranks(job: BenchJob, folder: Path, *, most: int, on_trial: Callable[[Fit
     workload = job.choice.workload
 
     def attempt(ranks: int) -> FitTrial:
-        own = new_folder(workload, str(folder / f"{ranks}"))
+        own = folder / f"{ranks}"
         run = run_once(job, ranks, own, began=time.time())
         if run.exit_code:
             raise PacelineError(f"the run of {ranks} ranks failed with code {run.exit_code}: see {own}")

@@ -144,7 +144,7 @@ def _generate_files(choice: WorkloadChoice, num_processes: int, *, verify: bool)
 
     store = store_of(choice.workload)
     whole_number("-n", num_processes, least=1)
-    code = run_generators(choice.worker_command("--generate"), choice.workload, num_processes, verify=verify)
+    code = run_generators(choice, num_processes, verify=verify)
     if code == 0:
         print(generated_as_text(store.url, check_manifest(choice.workload, store)))
     return code
@@ -158,7 +158,7 @@ def _run(options: argparse.Namespace) -> int:
     carrier = options.carrier or default_carrier()
     with searching_for_mpiexec(carrier):  # our own imports take about as long
         from paceline.bench.bench_job import draw_seed, run_repeatedly
-        from paceline.bench.results.result_folder import new_folder
+        from paceline.bench.results.result_folder import choose_folder
         from paceline.report.text.bench_text import ignored_as_text, summary_as_text
 
         choice = _choice(options)
@@ -174,7 +174,7 @@ def _run(options: argparse.Namespace) -> int:
             return code
     if not (flow.train or flow.evaluation):
         raise InputError("there is nothing to run: workflow.train and workflow.evaluation are off")
-    folder, code = new_folder(choice.workload, options.folder), 0
+    folder, code = choose_folder(choice.workload, options.folder), 0
     for run in run_repeatedly(job, options.ranks, folder, times=options.repeat, began=began):
         print(f"{summary_as_text(run.summary)}\nwritten: {run.folder / 'summary.json'}")
         print(f"as a page, with a timeline: paceline report {run.folder / 'records'}", flush=True)
@@ -185,6 +185,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _work(options: argparse.Namespace) -> int:
+    from paceline.bench.workload_choice import told_overrides
+
+    options.overrides = [*told_overrides(), *options.overrides]
     workload = _choice(options).workload
     if options.generate:
         from paceline.bench.data.generating_processes import generate_share
@@ -212,14 +215,14 @@ def _compare(options: argparse.Namespace) -> int:
 def _fit(options: argparse.Namespace) -> int:
     from paceline.bench.bench_job import fit_ranks
     from paceline.bench.rank_carrier import default_carrier
-    from paceline.bench.results.result_folder import new_folder
+    from paceline.bench.results.result_folder import choose_folder
     from paceline.errors import whole_number
     from paceline.report.text.bench_text import fit_as_text
 
     most = whole_number("--most", options.most, least=1)
     choice = _choice(options)
     job = _job(options, choice, options.carrier or default_carrier())
-    folder = new_folder(choice.workload, options.folder)
+    folder = choose_folder(choice.workload, options.folder)
     result = fit_ranks(
         job, folder, most=most, on_trial=lambda trial: say(f"{trial.ranks} ranks: {trial.utilisation:.1f} %")
     )

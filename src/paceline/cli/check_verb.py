@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _progress(world_size: int) -> Iterator[Callable[[int, int], None]]:
-    """Show ranks and steps: a bar on a terminal, elsewhere a line after 10 s, 20 s, 40 s and so on."""
+    """Show ranks and steps: a bar on a terminal, elsewhere a line after 10 s of steps, 20 s, 40 s and so on."""
     if not sys.stderr.isatty():
         yield _polite_lines()
         return
@@ -89,11 +89,14 @@ def _progress(world_size: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def _polite_lines() -> Callable[[int, int], None]:
-    start, wait = time.monotonic(), 10.0
+    first_step: float | None = None  # what comes before, such as importing the user's module, says nothing of batches
+    wait = 10.0
 
     def on_step(rank: int, step: int) -> None:
-        nonlocal wait
-        if time.monotonic() - start > wait:
+        nonlocal first_step, wait
+        now = time.monotonic()
+        first_step = now if first_step is None else first_step
+        if now - first_step > wait:
             wait *= 2
             print(
                 f"paceline check: rank {rank} is at step {step}; if its batches never end, give --max-steps",

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.verb_io import ExamplesFormatter, check_positive, check_writable
+from paceline.cli.verb_io import ExamplesFormatter, check_positive, check_writable, write_output
 from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
     from paceline.doctor.observed_job import Diagnosis
 
+_FAILED = 1
 _EPILOG = """\
 examples:
   paceline doctor 4711                    a launcher (torchrun, mpiexec, a script), or one rank, or several
@@ -44,6 +45,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--flight-recorder", metavar="DIR", help="read the dumps of torch's Flight Recorder, one file per rank"
     )
+    parser.add_argument("--nccl-ras", metavar="FILE", help="read what `ncclras -f json` has printed")
     parser.add_argument(
         "--json", metavar="FILE", dest="json_file", help="write the result to FILE as JSON, with all stacks"
     )
@@ -58,16 +60,18 @@ def run(options: argparse.Namespace) -> int:
     from paceline.doctor.conclude import conclude
     from paceline.doctor.flight import read_flight_records
     from paceline.doctor.look import look_at_jobs
-    from paceline.doctor.spy import find_py_spy
+    from paceline.doctor.nccl_ras import read_nccl_ras
     from paceline.errors import InputError
-    from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json, flight_as_text
+    from paceline.process.native_stacks import find_py_spy
+    from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json, flight_as_text, ras_as_text
 
     pids = [_pid(text) for text in options.pids]
-    if not pids and not options.user and options.flight_recorder is None:
-        raise InputError("give process ids, or --user, or --flight-recorder DIR")
+    if not pids and not options.user and options.flight_recorder is None and options.nccl_ras is None:
+        raise InputError("give process ids, or --user, or --flight-recorder DIR, or --nccl-ras FILE")
     check_positive("--seconds", options.seconds)
     check_writable(options.json_file, options.output)
     record = read_flight_records(Path(options.flight_recorder)) if options.flight_recorder is not None else None
+    ras = read_nccl_ras(Path(options.nccl_ras)) if options.nccl_ras is not None else None
     jobs = []
     if pids or options.user:
         user = os.getuid() if options.user else None
@@ -80,25 +84,29 @@ def run(options: argparse.Namespace) -> int:
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     texts = [diagnosis_as_text(diagnosis, colours=colours) for diagnosis in diagnoses]
     texts += [flight_as_text(record, colours=colours)] if record is not None else []
+    texts += [ras_as_text(ras, colours=colours)] if ras is not None else []
     print("\n\n".join(texts))
     if options.json_file:
-        outcome = doctor_as_json(code, diagnoses, record)
-        Path(options.json_file).write_text(json.dumps(outcome, indent=2) + "\n")
+        outcome = doctor_as_json(code, diagnoses, record, ras)
+        if not write_output(Path(options.json_file), json.dumps(outcome, indent=2) + "\n"):
+            return code or _FAILED
         print(f"written: {options.json_file}")
-    if options.output is not None:
-        _write_page(diagnoses, options.output)
+    if options.output is not None and not _write_page(diagnoses, options.output):
+        return code or _FAILED
     return code
 
 
-def _write_page(diagnoses: Sequence[Diagnosis], path: Path) -> None:
+def _write_page(diagnoses: Sequence[Diagnosis], path: Path) -> bool:
     from paceline.errors import InputError
     from paceline.report.page.doctor_page import page_of_diagnosis
     from paceline.report.page.render import render_page
 
     if len(diagnoses) != 1:
         raise InputError(f"a page shows one job, but {len(diagnoses)} were found: give the process id of one launcher")
-    path.write_text(render_page(page_of_diagnosis(diagnoses[0])), encoding="utf-8")
+    if not write_output(path, render_page(page_of_diagnosis(diagnoses[0]))):
+        return False
     print(f"written: {path} (open it in a browser)")
+    return True
 
 
 def _pid(text: str) -> int:

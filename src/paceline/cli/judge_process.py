@@ -13,8 +13,17 @@ from pathlib import Path
 
 from paceline.cli.verb_io import say
 from paceline.guard.run.embedded_judge import judge_ranks
+from paceline.guard.run.meeting_place import leave_meeting_place
 from paceline.guard.run.watch_options import WatchOptions
-from paceline.report.text.finding_text import finding_as_text, notice_as_text
+from paceline.guard.verdict.job_warning import read_causes
+from paceline.report.safe_text import terminal_safe
+from paceline.report.text.finding_text import (
+    finding_as_text,
+    notice_as_text,
+    problem_as_text,
+    records_as_text,
+    warning_as_text,
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,20 +31,30 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="paceline.cli.judge_process")
     parser.add_argument("folder", type=Path)
     parser.add_argument("starter", type=int)
+    parser.add_argument("--note", type=Path)
     parser.add_argument("--out")
     parser.add_argument("--notice", type=float)
     parser.add_argument("--timeout", type=float)
+    parser.add_argument("--ignore", default="")
     options = parser.parse_args(arguments)
     watching = WatchOptions(
         out=Path(options.out) if options.out else None,
         notice_seconds=options.notice,
         timeout_seconds=options.timeout or None,
         on_notice=lambda notice: say(notice_as_text(notice)),
-        on_fault=lambda fault: say(f"paceline: {fault}"),
+        ignored=read_causes("ignore", [options.ignore]),
+        on_warning=lambda warning: None if warning.cause.is_note else say(warning_as_text(warning)),
+        on_unseen=lambda text: say(f"paceline: {terminal_safe(text)}"),
+        on_problem=lambda problem: say(problem_as_text(problem)),
+        on_fault=lambda fault: say(f"paceline: {terminal_safe(fault)}"),
+        on_finding=lambda finding: say(finding_as_text(finding, colours=sys.stderr.isatty())),
     )
     outcome = judge_ranks(options.folder, options.starter, watching)
-    if outcome.finding is not None:
-        say(finding_as_text(outcome.finding, outcome.records, colours=sys.stderr.isatty()))
+    leave_meeting_place(options.note, options.folder)
+    if outcome.records is not None and outcome.finding is not None:
+        say(records_as_text(outcome.records, colours=sys.stderr.isatty()))
+    if outcome.unwritten is not None:
+        say(f"paceline: {terminal_safe(outcome.unwritten)}")
     return 0
 
 

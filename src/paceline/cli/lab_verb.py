@@ -21,7 +21,7 @@ def add_to(verbs: Any) -> None:
         "lab",
         help="classic ways to break a distributed job: see them fail, diagnosed, and repaired",
         description="The catalogue of breaks: small jobs that fail as real ones do, with real ranks. "
-        "The exit code is 90 if the guard has a finding or a check fails.",
+        "The exit code is 90 if the guard has a finding or a check fails; a warning does not change it.",
     )
     subcommands = parser.add_subparsers(title="subcommands", dest="subcommand", required=True, metavar="SUBCOMMAND")
     add_subcommand(subcommands, "list", _list, "list all cases, by concept")

@@ -11,6 +11,7 @@ from types import FrameType
 from paceline.guard.judge.stragglers import Notice
 from paceline.guard.observe.gauges import Gauges
 from paceline.guard.observe.local_rings import LocalRings
+from paceline.guard.verdict.job_warning import JobWarning
 from paceline.launch.terminal import is_foreground
 from paceline.report.live.live_view import live_lines, live_text
 from paceline.report.live.screen import Screen, is_usable
@@ -25,7 +26,8 @@ class LiveOutput:
     def __init__(self, every: float, began: float | None = None) -> None:
         self._every = every
         self._gauges = Gauges(began)
-        self._notice = ""
+        self._notice = self._warning = ""
+        self._num_warnings = 0
         self._next = 0.0
         self._height = 0
         self._descriptor = sys.stderr.fileno()
@@ -50,7 +52,7 @@ class LiveOutput:
                 views = self._gauges.views(worlds)  # even if none is printed: a rate needs several
                 if now >= self._next_line:
                     self._next_line = now + self._every
-                    print(live_text(views), file=sys.stderr, flush=True)
+                    print(live_text(views, self._warning), file=sys.stderr, flush=True)
         except Exception as error:
             self.problem = f"the live view itself failed: {type(error).__name__}: {error}"
             self.close()
@@ -58,6 +60,11 @@ class LiveOutput:
     def note(self, notice: Notice) -> None:
         """Keep the last notice in view."""
         self._notice = f"{time.strftime('%H:%M:%S')} {notice.summary}"
+
+    def warn(self, warning: JobWarning) -> None:
+        """Keep the last warning in view, with the number of them."""
+        self._num_warnings += 1
+        self._warning = f"{self._num_warnings} so far, the last: {warning.summary} [{warning.cause}]"
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -77,7 +84,12 @@ class LiveOutput:
             return
         colours = None if "NO_COLOR" in os.environ else "standard"
         lines = live_lines(
-            self._gauges.views(rings.jobs()), columns=screen.columns, rows=rows, notice=self._notice, colours=colours
+            self._gauges.views(rings.jobs()),
+            columns=screen.columns,
+            rows=rows,
+            notice=self._notice,
+            warning=self._warning,
+            colours=colours,
         )
         # lines once taken are kept, so that the ranks' output does not jump
         self._height = min(rows, max(self._height, len(lines)))

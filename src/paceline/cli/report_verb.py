@@ -6,7 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from paceline.cli.verb_io import check_writable
+from paceline.cli.verb_io import check_writable, write_output
+
+_FAILED = 1
 
 
 def add_to(verbs: Any) -> None:
@@ -37,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or folder / "report.html"
     check_writable(output, options.trace)
     files = read_run(folder)
-    output.write_text(render_page(page_of_run(files)), encoding="utf-8")
+    if not write_output(output, render_page(page_of_run(files))):
+        return _FAILED
     for problem in files.missing:
         print(f"not everything could be read: {problem}")
     if options.trace is not None:

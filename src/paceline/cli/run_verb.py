@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.verb_io import ExamplesFormatter, check_positive, check_writable, make_folder
+from paceline.cli.verb_io import ExamplesFormatter, check_positive, check_writable, make_folder, say
 
 if TYPE_CHECKING:
     from paceline.guard.run.watch_options import WatchOptions
+    from paceline.guard.verdict.job_warning import WarningCause
 
+# options that are followed by their value
+TAKE_A_VALUE = (
+    "-n", "--carrier", "--json", "--out", "--trace", "--timeout", "--notice", "--every", "--ignore", "--buffers",
+)  # fmt: skip
 _EPILOG = """\
 examples:
   paceline run -- mpiexec -n 7 python train.py
@@ -42,12 +48,41 @@ def add_to(verbs: Any) -> None:
         "--notice", type=float, default=10.0, metavar="S",
         help="show the ranks being waited for after S seconds (default: 10)",
     )  # fmt: skip
+    parser.add_argument(
+        "--strict", nargs="?", const="", action="append", metavar="CAUSE,...",
+        help="give exit code 90 if there was a warning, or one of these causes (with =)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="CAUSE,...", help="do not tell warnings of these causes"
+    )
+    parser.add_argument(
+        "--buffers", choices=("on", "off"), default="on",
+        help="whether to compare what messages under way hold with what they held (default: on)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--results", action="store_true", help="compare what comes out of collectives that give all ranks the same"
+    )
     parser.add_argument("--live", action="store_true", help="show ranks, rates and who waits while the job runs")
     parser.add_argument(
         "--every", type=float, metavar="S", help="with --live and no terminal: seconds between lines (default: 10)"
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the launcher's command, after --")
     parser.set_defaults(run=run)
+
+
+def spell_out(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with a bare `--strict` as `--strict=`: argparse would take the next word for its value.
+
+    >>> spell_out(["run", "-n", "4", "--strict", "train.py", "--strict"])
+    ['run', '-n', '4', '--strict=', 'train.py', '--strict']
+    """
+    words = list(arguments)
+    at = 1
+    while words[:1] == ["run"] and at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] == "--strict":
+            words[at] = "--strict="
+        at += 2 if words[at] in TAKE_A_VALUE else 1
+    return words
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,6 +102,7 @@ def _watch_options(options: argparse.Namespace) -> WatchOptions:
     """Return what the options ask of the guard."""
     from paceline.guard.run.kept_records import DEFAULT_FOLDER
     from paceline.guard.run.watch_options import WatchOptions
+    from paceline.guard.verdict.job_warning import read_causes
 
     return WatchOptions(
         asked=tuple(_asked(options)),
@@ -74,7 +110,21 @@ def _watch_options(options: argparse.Namespace) -> WatchOptions:
         json_file=Path(options.json_file) if options.json_file else None,
         notice_seconds=check_positive("--notice", options.notice),
         timeout_seconds=None if options.timeout is None else check_positive("--timeout", options.timeout),
+        ignored=read_causes("--ignore", options.ignore),
+        strict=_strict(options.strict),
+        compares_buffers=options.buffers == "on",
+        compares_results=options.results,
     )
+
+
+def _strict(given: list[str] | None) -> frozenset[WarningCause]:
+    """Return the causes for which `--strict` asks: all but those that are only notes, if it names none."""
+    from paceline.guard.verdict.job_warning import WarningCause, read_causes
+
+    if given is None:
+        return frozenset()
+    named = read_causes("--strict", given)
+    return named if all(given) else named | {cause for cause in WarningCause if not cause.is_note}
 
 
 def _command(options: argparse.Namespace) -> list[str]:
@@ -110,4 +160,7 @@ def _write_trace(records: Path, path: Path) -> None:
     from paceline.report.evidence.run_files import read_run
     from paceline.report.trace import write_trace
 
-    write_trace(read_run(records), path)
+    try:
+        write_trace(read_run(records), path)
+    except OSError as error:
+        say(f"paceline: {path} cannot be written: {error.strerror}")

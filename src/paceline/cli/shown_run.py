@@ -15,8 +15,18 @@ from paceline.errors import InputError, name_ranks
 from paceline.guard.judge.stragglers import Notice
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.run.watched_run import RunResult, watched_run
+from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.job_warning import JobWarning
 from paceline.process.exit_codes import signal_name
-from paceline.report.text.finding_text import failures_as_text, finding_as_text, notice_as_text
+from paceline.report.safe_text import terminal_safe
+from paceline.report.text.finding_text import (
+    failures_as_text,
+    finding_as_text,
+    notice_as_text,
+    problem_as_text,
+    records_as_text,
+    warning_as_text,
+)
 
 if TYPE_CHECKING:
     from paceline.cli.live_output import LiveOutput
@@ -32,7 +42,27 @@ def shown_run(command: Sequence[str], options: WatchOptions, *, live: LiveOutput
             live.note(notice)
         say(notice_as_text(notice))
 
-    options = replace(options, on_notice=show_notice, on_fault=lambda fault: say(f"paceline: {fault}"))
+    def show_warning(warning: JobWarning) -> None:
+        if warning.cause.is_note and warning.cause not in options.strict:
+            return
+        if live is not None:
+            live.warn(warning)
+        say(warning_as_text(warning, colours=sys.stderr.isatty()))
+
+    def show_finding(finding: Finding) -> None:
+        if live is not None:
+            live.close()  # the terminal is ours again
+        say(finding_as_text(finding, colours=sys.stderr.isatty()))
+
+    options = replace(
+        options,
+        on_notice=show_notice,
+        on_warning=show_warning,
+        on_unseen=lambda text: say(f"paceline: {terminal_safe(text)}"),
+        on_problem=lambda problem: say(problem_as_text(problem)),
+        on_fault=lambda fault: say(f"paceline: {terminal_safe(fault)}"),
+        on_finding=show_finding,
+    )
     if live is not None:
         options = replace(options, on_look=live.look)
     try:
@@ -59,22 +89,25 @@ def live_output(is_wanted: bool, every: float | None = None) -> LiveOutput | Non
 
 def _say_result(result: RunResult) -> None:
     """Say on the terminal how the job ended."""
-    for problem in result.problems:
-        say(f"paceline: not everything was watched: {problem}")
-    for problem in result.unwritten:
-        say(f"paceline: {problem}")
-    if result.finding is not None:
+    if result.finding is not None:  # which is on the screen already
+        if result.records is not None:
+            say(records_as_text(result.records, colours=sys.stderr.isatty()))
         if result.lost_ranks:
             ranks = name_ranks(result.lost_ranks)
             say(f"paceline: {ranks}: the record was full, so not every message could be checked")
-        say(finding_as_text(result.finding, result.records, colours=sys.stderr.isatty()))
-    elif result.stopped_by is not None:
+    for problem in result.unwritten:
+        say(f"paceline: {terminal_safe(problem)}")
+    if result.finding is not None:
+        return
+    if result.stopped_by is not None:
         say(f"paceline: ended by {signal_name(result.stopped_by)}")
     elif result.launcher_signal is not None:
         name = signal_name(result.launcher_signal)
         say(f"paceline: the launcher was killed (by {name}) before any rank had failed; its ranks ended because of it")
     elif result.fault is not None:
         say(f"paceline: the job ended with code {result.exit_code}; the guard had failed, so nothing is concluded")
+    elif result.is_strict_failure:
+        say(f"paceline: the job ended well, but with warnings: exit code {result.exit_code} because of --strict")
     elif result.exit_code and result.num_ranks:
         say(failures_as_text(result.exit_code, result.failures))
     elif result.num_ranks == 0 and not result.problems:

@@ -61,3 +61,16 @@ def make_folder(folder: Path | None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
+
+
+def write_output(path: Path, text: str) -> bool:
+    """Write a file that was asked for; if that fails, as on a full disk, say so and return False.
+
+    It is not written aside: it may be a device, or a pipe.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        say(f"paceline: {path} cannot be written: {error.strerror}")
+        return False
+    return True

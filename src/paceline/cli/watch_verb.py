@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("no run is in progress here: start one with paceline run")
     if len(runs) > 1:
         listed = "\n".join(
-            f"  {each.folder}   {terminal_safe(' '.join(each.command))}   in {each.cwd}" for each in runs
+            terminal_safe(f"  {each.folder}   {' '.join(each.command)}   in {each.cwd}") for each in runs
         )
         raise InputError(f"{len(runs)} runs are in progress; name one by its folder:\n{listed}")
     return _follow(runs[0], every)
@@ -57,7 +56,7 @@ def _follow(run: OngoingRun, every: float) -> int:
     from paceline.cli.live_output import LiveOutput
     from paceline.errors import InputError
     from paceline.guard.observe.local_rings import LocalRings
-    from paceline.guard.run.run_registry import is_ongoing, open_outcome, read_outcome
+    from paceline.guard.run.run_registry import is_ongoing, open_outcome, read_outcome, read_warnings
     from paceline.guard.run.watched_run import LOOK_SECONDS
     from paceline.report.safe_text import terminal_safe
 
@@ -68,10 +67,14 @@ def _follow(run: OngoingRun, every: float) -> int:
     say(f"paceline: watching {terminal_safe(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
     rings = LocalRings(run.folder)
     live = LiveOutput(every, began=time.monotonic() - (time.time() - run.began))
+    num_warnings = 0
     try:
         while is_ongoing(run) and live.problem is None:
             rings.wait(LOOK_SECONDS)
             live.look(rings)
+            for warning in read_warnings(run)[num_warnings:]:
+                num_warnings += 1
+                live.warn(warning)
     except KeyboardInterrupt:
         live.close()
         say("paceline: stopped watching; the run continues")
@@ -91,6 +94,7 @@ def _say_past_outcome(folder: Path) -> int:
     from paceline.guard.run.diagnosis_file import DIAGNOSIS
     from paceline.guard.run.kept_records import DEFAULT_FOLDER
     from paceline.guard.run.run_registry import parse_outcome
+    from paceline.process.foreign_files import read_json
 
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}, and no run in progress belongs to it")
@@ -100,21 +104,28 @@ def _say_past_outcome(folder: Path) -> int:
     if not paths:
         raise InputError(f"no run is in progress in {folder}, and none has left a diagnosis there")
     try:
-        outcome = parse_outcome(json.loads(paths[-1].read_text()), records=paths[-1].parent)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        outcome = parse_outcome(read_json(paths[-1]), records=paths[-1].parent)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(f"{paths[-1]} cannot be read: {type(error).__name__}: {error}") from None
     return _say_outcome(outcome)
 
 
 def _say_outcome(outcome: RunOutcome | None) -> int:
     from paceline.report.safe_text import terminal_safe
-    from paceline.report.text.finding_text import finding_as_text
+    from paceline.report.text.finding_text import finding_as_text, warning_as_text
 
     if outcome is None:
         say("paceline: the run ended without reporting a result: its paceline process was killed")
         return 0
+    warnings = [warning for warning in outcome.warnings if not warning.cause.is_note]
     how = "has ended" if outcome.exit_code is None else f"has ended with code {outcome.exit_code}"
-    say(f"paceline: the run {how}" + (":" if outcome.finding is not None else "; nothing was found"))
+    say(
+        f"paceline: the run {how}"
+        + (":" if outcome.finding is not None else "; nothing was found" if not warnings else ", with warnings:")
+    )
+    for warning in warnings:
+        for line in warning_as_text(warning).splitlines():
+            say(f"  {terminal_safe(line)}")
     if outcome.finding is not None:
         for line in finding_as_text(outcome.finding).splitlines():
             say(f"  {terminal_safe(line)}")

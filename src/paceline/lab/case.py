@@ -18,15 +18,30 @@ ENDINGS = ("hang", "abort", "wrong result", "right result")  # what a bare run m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedWarning:
+    """The warning that the guard must give, and that does not stop the job."""
+
+    cause: str
+    ranks: tuple[tuple[int, ...], ...]  # any of these, where timing decides
+    sites: tuple[str, ...]  # at least one is named: broken.py:12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the guard must say: the finding, or for a job without one who is late."""
+    """What the guard must say: the finding, the warning, or for a job without either who is late."""
 
     kind: str | None = None
     field: str | None = None
     ranks: tuple[tuple[int, ...], ...] = ()  # any of these, where no rank is in the minority
     sites: tuple[str, ...] = ()  # at least one is named: broken.py:12
     cause: str | None = None
+    libraries: tuple[str, ...] = ()  # those on which there is a finding
     late: tuple[int, ...] = ()
+    warning: ExpectedWarning | None = None
+
+    def has_finding(self, library: str) -> bool:
+        """Say whether the guard must have a finding with this library."""
+        return library in self.libraries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +94,8 @@ class Case:
     def __post_init__(self) -> None:
         if set(self.bare) != set(LIBRARIES[self.carrier]):
             raise InputError(f"case {self.id}: [bare] must name {' and '.join(LIBRARIES[self.carrier])}")
+        if not set(self.expected.libraries) <= set(self.bare):
+            raise InputError(f"case {self.id}: [finding] may name {' and '.join(self.bare)} as its library")
         unknown = {ending for endings in self.bare.values() for ending in endings} - set(ENDINGS)
         if unknown or len(self.hints) != 3 or len(self.result) != self.num_ranks:
             raise InputError(f"case {self.id}: three hints, a result for each rank, and endings of {ENDINGS}")
@@ -86,7 +103,8 @@ class Case:
     @property
     def is_silent(self) -> bool:
         """Whether every call is right, and only the numbers are wrong."""
-        return self.expected.kind is None and not self.expected.late
+        expected = self.expected
+        return expected.kind is None and expected.warning is None and not expected.late
 
     def program(self, name: str) -> Path:
         """Return the path of broken, fixed, paceline or seen."""
@@ -126,7 +144,7 @@ def find_case(name: str) -> Case:
 def _load(path: Path) -> Case:
     settings: dict[str, Any] = tomllib.loads(path.read_text())
     num_ranks = settings["ranks"]
-    finding, limits = settings.get("finding", {}), settings.get("limits", {})
+    limits = settings.get("limits", {})
     return Case(
         id=path.parent.name,
         num_ranks=num_ranks,
@@ -136,20 +154,32 @@ def _load(path: Path) -> Case:
         search=tuple(settings["search"]),
         result=_result(settings["result"], num_ranks),
         bare={library: _several(ending) for library, ending in settings["bare"].items()},
-        expected=Expected(
-            kind=finding.get("kind"),
-            field=finding.get("field"),
-            ranks=_rank_lists(finding.get("ranks", [])),
-            sites=_several(finding.get("site", ())),
-            cause=finding.get("cause"),
-            late=tuple(settings.get("late", {}).get("ranks", ())),
-        ),
+        expected=_expected(settings),
         limits=Limits(
             ranks=tuple(limits.get("ranks", ())),
             file_bytes=limits.get("file_bytes"),
             memory_bytes=limits.get("memory_bytes"),
         ),
     )
+
+
+def _expected(settings: dict[str, Any]) -> Expected:
+    finding, warning = settings.get("finding", {}), settings.get("warning")
+    libraries = LIBRARIES[settings["carrier"]] if finding else ()
+    return Expected(
+        kind=finding.get("kind"),
+        field=finding.get("field"),
+        ranks=_rank_lists(finding.get("ranks", [])),
+        sites=_several(finding.get("site", ())),
+        cause=finding.get("cause"),
+        libraries=_several(finding.get("library", libraries)),
+        late=tuple(settings.get("late", {}).get("ranks", ())),
+        warning=_warning(warning) if warning is not None else None,
+    )
+
+
+def _warning(stated: dict[str, Any]) -> ExpectedWarning:
+    return ExpectedWarning(cause=stated["cause"], ranks=_rank_lists(stated["ranks"]), sites=_several(stated["site"]))
 
 
 def _several(value: str | Sequence[str]) -> tuple[str, ...]:

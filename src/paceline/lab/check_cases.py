@@ -1,4 +1,4 @@
-"""Runs cases and holds each to what it states: its symptom, the finding of the guard, and a repair that passes.
+"""Runs cases and holds each to what it states: its symptom, what the guard says, and a repair that passes.
 
 What was seen is judged by `verdicts`.
 """
@@ -14,7 +14,7 @@ from paceline.errors import InputError
 from paceline.lab.case import Case, find_case
 from paceline.lab.observed_run import ObservedRun
 from paceline.lab.run_case import library_of, run_bare, run_guarded
-from paceline.lab.verdicts import CaseVerdict, describe_ends, judge_bare, judge_finding, judge_right
+from paceline.lab.verdicts import CaseVerdict, describe_ends, judge_bare, judge_guard, judge_right
 
 NOTICE_SECONDS = 0.5  # for a case whose point is that a rank is late, not stuck
 _SEEN = "seen: "
@@ -40,7 +40,7 @@ def _check_bare(case: Case) -> CaseVerdict:
 
 
 def _check_guard(case: Case) -> CaseVerdict:
-    return judge_finding(case, run_under_guard(case, case.program("broken")))
+    return judge_guard(case, library_of(case), run_under_guard(case, case.program("broken")))
 
 
 def _check_seen(case: Case) -> CaseVerdict:

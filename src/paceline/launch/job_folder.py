@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paceline.process.private_files import open_private
+
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
@@ -53,5 +55,6 @@ class JobFolder:
 
 
 def read_pickle(path: Path) -> Any:
-    """Read what a rank of ours has written; the folder is private, so nobody else can have."""
-    return pickle.loads(path.read_bytes())
+    """Read what a rank of ours has written; the folder is private, and the file ours, so nobody else can have."""
+    with open(open_private(path), "rb") as file:
+        return pickle.load(file)

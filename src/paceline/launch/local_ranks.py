@@ -22,6 +22,7 @@ from paceline.launch.terminal import is_foreground
 from paceline.launch.wait_for_ranks import end_ranks, wait_for_ranks
 from paceline.process.exit_codes import shell_code, signal_code
 from paceline.process.launchers import torchrun_environment, without_job
+from paceline.process.own_programs import own_module
 
 SAVE_SECONDS = 30.0  # for ranks that were told to end, as torchrun gives
 
@@ -31,7 +32,7 @@ def local_command(world_size: int, carrier: str | None, command: Sequence[str]) 
     program = _program(command)
     if (carrier or _carrier_of(command)) == "mpi":
         return [*find_mpiexec().command(world_size, clean_up=True), *program]
-    return [sys.executable, "-m", "paceline.launch.local_ranks", str(world_size), *program]
+    return [*own_module("paceline.launch.local_ranks"), str(world_size), *program]
 
 
 def _program(command: Sequence[str]) -> list[str]:

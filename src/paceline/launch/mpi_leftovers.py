@@ -6,15 +6,20 @@ Only what came since a given moment is removed, and only if no living process ha
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from paceline.process.procfs import files_in_use, is_alive
+from paceline.process.private_files import is_in_use
+from paceline.process.procfs import files_mapped, files_opened, is_alive
 
 _MEMORY = Path("/dev/shm")
 _SEGMENTS = ("mpich_", "sm_segment", "vader_segment", "ompi", "pmix", "osc_rdma", "ucx_shm_posix_")  # begins of names
+
+_LOOK_AGAIN_SECONDS = (0.02, 0.05, 0.1, 0.2)
 
 
 def mpi_files_now() -> set[Path]:
@@ -24,16 +29,36 @@ def mpi_files_now() -> set[Path]:
 
 def remove_mpi_leftovers(before: set[Path]) -> None:
     """Remove what came since `before` and belongs to no living process."""
-    segments = _segments() - before
-    if segments:  # looking through all processes takes a while
-        in_use = files_in_use(_MEMORY)
-        for path in segments:
-            if path.name not in in_use:
-                path.unlink(missing_ok=True)
+    held = _remove_free_segments(_segments() - before)
+    for seconds in _LOOK_AGAIN_SECONDS if held else ():
+        time.sleep(random.uniform(0, seconds))  # two that look at each other's files must not keep in step
+        held = _remove_free_segments(held)
+        if not held:
+            break
     for path in _sessions() - before:
         # a launcher names its folder by its pid, and a later one with the same pid cannot start while that is there
         if not is_alive(int(path.suffix[1:])):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_free_segments(segments: set[Path]) -> set[Path]:
+    """Remove the segments that nobody has; return those that somebody has only open.
+
+    A rank has its segment mapped. Open it is also for a moment while another run looks whether it is in use.
+    """
+    if not segments:  # looking through all processes takes a while
+        return set()
+    opened, mapped = files_opened(_MEMORY), files_mapped(_MEMORY)  # in this order: a file is opened, and then mapped
+    held = set()
+    for path in segments:
+        with suppress(OSError):  # it has just gone
+            if path.name in mapped:
+                continue
+            if path.name in opened or is_in_use(path):  # processes of other containers are not in /proc
+                held.add(path)
+            else:
+                path.unlink(missing_ok=True)
+    return held
 
 
 def _segments() -> set[Path]:
@@ -47,5 +72,5 @@ def _sessions() -> set[Path]:
 
 def _is_mine(path: Path) -> bool:
     with suppress(FileNotFoundError):  # it has just gone
-        return path.stat().st_uid == os.getuid()
+        return path.lstat().st_uid == os.geteuid()
     return False

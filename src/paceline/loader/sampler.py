@@ -5,23 +5,21 @@ It imports nothing of torch: a DataLoader asks only for an iterable of lists wit
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections import deque
 from collections.abc import Iterator, Mapping, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
-from paceline.balance import warm_up
 from paceline.comm import find_place
 from paceline.errors import EmptyPlanError, InputError, whole_number
+from paceline.loader.sampler_lists import make_lists
+from paceline.loader.sampler_reader import SamplerReader, find_reader
 from paceline.loader.sampler_state import DeliveredLists, PlannedPass, SamplerState
+from paceline.loader.undivided_sampler import UndividedSampler
 from paceline.plan import EpochPlan, Plan, Tail, TailLike
-from paceline.plan.order import Ids
 from paceline.plan.plan import LARGEST_SEED
 
 STATE_VERSION = 1
-_STEPS_AHEAD = 4  # of a plan with costs
-_FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16  # ids computed ahead: few at first, to start at once
 
 _MUST_AGREE = {
     "version": "version of Paceline's states",
@@ -115,8 +113,6 @@ class PlanSampler:
     def _set_up(self, plan: EpochPlan, rank: int, stand_in: int | None) -> None:
         self.plan = plan
         self.rank = rank
-        if isinstance(plan, Plan) and plan.costs is not None:
-            warm_up(in_background=True)
         self.stand_in = stand_in
         if stand_in is not None:
             self.stand_in = whole_number("stand_in", stand_in, least=0, most=plan.num_ids - 1)
@@ -183,6 +179,26 @@ class PlanSampler:
         """Return an iterator over the lists of a pass that `begin` has returned."""
         return PassIterator(self, planned)
 
+    def undivided(self) -> UndividedSampler:
+        """Return a batch sampler with the lists of all ranks, for loaders that divide batches by themselves.
+
+        Use it where accelerate or Hugging Face Trainer prepares the loader: each rank gets its own lists back.
+
+        >>> sampler = PlanSampler(10, batch_size=2, num_replicas=3, rank=1, shuffle=False)
+        >>> list(sampler.undivided())
+        [[0, 3], [1, 4], [2, 5], [6, 9], [7], [8]]
+        """
+        return UndividedSampler(self)
+
+    def lists_of_all_ranks(self, planned: PlannedPass) -> Iterator[list[int]]:
+        """Yield the lists of a pass that `begin` has returned: of each step those of all ranks, in their order."""
+        delivered = DeliveredLists(planned, fetched_ahead=True)  # who divides lists looks ahead for the last one
+        of_ranks = [make_lists(planned, rank, self.stand_in) for rank in range(self.plan.world_size)]
+        for lists in zip(*of_ranks, strict=True):
+            delivered.count += 1
+            self.note_delivered(delivered)
+            yield from lists
+
     def upcoming(self) -> PlannedPass:
         """Return the pass that would begin now; nothing begins."""
         return self._state.begun().following
@@ -196,11 +212,19 @@ class PlanSampler:
 
         Args:
             step: Batches that the loop has consumed since iterating began, counted from 1: after the first
-                batch it is 1. Counting restarts after `load_state_dict`. None: what was handed out, which is right
-                if nothing is fetched ahead (no workers), and for StatefulDataLoader, which does the counting itself.
+                batch it is 1. Counting restarts after `load_state_dict`. None: what was handed out, which is what
+                was consumed if nothing is fetched ahead (no workers, or StatefulDataLoader, which keeps count).
+
+        Raises:
+            InputError: The loop cannot have consumed so much, or what it has consumed is not known.
         """
         last = self._state.last
         lists = last if last is not None else DeliveredLists(self._state.following)
+        if step is None and lists.fetched_ahead:
+            raise InputError(
+                f"how many batches the loop has consumed is not known: {lists.count} were handed out, some of them "
+                f"ahead of the loop; say it, as in state_dict(step=7), with steps counted from 1 since iterating began"
+            )
         if step is not None:
             step = whole_number("step", step, least=0, most=lists.planned.num_steps)
             if last is not None and step > last.count:
@@ -269,14 +293,24 @@ class PassIterator:
         return self
 
     def __next__(self) -> list[int]:
-        if self._delivered is None:
-            self._delivered = DeliveredLists(self._sampler.begin())
-        if self._lists is None:
-            self._lists = _make_lists(self._sampler, self._delivered.planned)
+        if self._lists is None or self._delivered is None:
+            self._delivered = self._begin(find_reader(sys._getframe(1)))
+            self._lists = make_lists(self._delivered.planned, self._sampler.rank, self._sampler.stand_in)
         ids = next(self._lists)
         self._delivered.count += 1
         self._sampler.note_delivered(self._delivered)
         return ids
+
+    def _begin(self, reader: SamplerReader) -> DeliveredLists:
+        if reader.num_divided > 1 and self._sampler.plan.world_size > 1:
+            raise InputError(
+                f"the batches of this rank would be divided among {reader.num_divided} processes again, and most "
+                f"samples would be lost: give DataLoader batch_sampler=sampler.undivided() where accelerate "
+                f"prepares the loader"
+            )
+        delivered = self._delivered or DeliveredLists(self._sampler.begin())
+        delivered.fetched_ahead = reader.fetches_ahead
+        return delivered
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the lists that this iterator has handed out."""
@@ -287,40 +321,6 @@ class PassIterator:
         """Continue where the state was taken."""
         self._sampler.load_state_dict(state)
         self._delivered = self._lists = None
-
-
-def _make_lists(sampler: PlanSampler, planned: PlannedPass) -> Iterator[list[int]]:
-    """Yield the lists of a pass. It holds no reference to its iterator, so it ends when that one is deleted."""
-    plan, step, block = planned.plan, 0, _FIRST_BLOCK
-    if isinstance(plan, Plan) and plan.costs is not None:
-        for step, row in enumerate(_rows_ahead(plan, sampler.rank, planned.epoch)):
-            yield _filled(row, plan, step, sampler.stand_in) if row[-1] < 0 else row
-        return
-    while plan is not None and step < plan.num_steps:
-        num_steps = min(max(1, block // plan.row_width), plan.num_steps - step)
-        for row in plan.rows(sampler.rank, planned.epoch, step, num_steps).tolist():
-            yield _filled(row, plan, step, sampler.stand_in) if row[-1] < 0 else row
-            step += 1
-        block = min(2 * block, _LARGEST_BLOCK)
-
-
-def _filled(row: list[int], plan: EpochPlan, step: int, stand_in: int | None) -> list[int]:
-    real = row[: row.index(-1)]
-    if stand_in is None:
-        return real
-    return real + [stand_in] * (plan.batch_size_of(step) - len(real))
-
-
-def _rows_ahead(plan: Plan, rank: int, epoch: int) -> Iterator[list[int]]:
-    """Yield the rows of a plan with costs; while one is used, the next few are dealt in the background."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="paceline-plan") as background:
-        ahead: deque[Future[Ids]] = deque()
-        step = 0
-        while step < plan.num_steps or ahead:
-            while step < plan.num_steps and len(ahead) < _STEPS_AHEAD:
-                ahead.append(background.submit(plan.rows, rank, epoch, step, 1))
-                step += 1
-            yield ahead.popleft().result()[0].tolist()
 
 
 def _length_of(dataset_or_length: Sized | int) -> int:

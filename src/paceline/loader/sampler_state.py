@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from paceline.plan import EpochPlan
 
@@ -26,11 +26,16 @@ class DeliveredLists:
 
     planned: PlannedPass
     count: int = 0
+    fetched_ahead: bool = False  # whoever takes the lists may be ahead of the loop
+    _num_steps: int = field(init=False)  # asked for once: this is read for every list
+
+    def __post_init__(self) -> None:
+        self._num_steps = self.planned.num_steps
 
     @property
     def is_complete(self) -> bool:
         """Whether the pass was handed out to its end."""
-        return self.count == self.planned.num_steps
+        return self.count == self._num_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

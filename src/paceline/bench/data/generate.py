@@ -8,7 +8,7 @@ made it. The rank that finds all ledgers writes the manifest, which says that th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -21,8 +21,10 @@ from paceline.bench.workload.sections import Workload
 from paceline.errors import InputError, PacelineError
 
 _MOST_BLOCKS = 1024
+_CHECKSUM = 0xFFFFFFFF
 _SPLITS = ("train", "eval")
 _MANIFEST = "manifest.json"
+_MARK = ".paceline/begun"  # written before the first file: whatever has the name of one is ours from then on
 
 
 class GenerateError(PacelineError):
@@ -93,12 +95,15 @@ def generate(
         world_size: How many shares there are.
         verify: Whether to read existing files and compare them with the ledger; damaged ones are written again.
         on_file: Called after each file with its bytes, even if it existed.
+
+    Raises:
+        InputError: The folder holds files of somebody else with the names that files would have here.
     """
     splits = splits_of(workload)
-    for files in splits:
-        for block in blocks_of(files):
-            if block.number % world_size == rank:
-                _write_block(block, store, verify, on_file)
+    blocks = [block for files in splits for block in blocks_of(files) if block.number % world_size == rank]
+    _claim(store, blocks)
+    for block in blocks:
+        _write_block(block, store, verify, on_file)
     entries = {files.split: _split_entry(files, store) for files in splits}
     if None in entries.values():
         return False
@@ -115,10 +120,14 @@ def check_manifest(workload: Workload, store: Store) -> dict[str, SplitEntry]:
         raise InputError(
             f"{store.url} does not hold this data set, or not all of it: paceline bench generate"
         ) from None
+    except ValueError:
+        raise InputError(_foreign(store, _MANIFEST)) from None
     except Exception as error:  # an object store raises errors of its own package
         if store.is_local:
             raise
         raise InputError(f"{store.url} cannot be read: {type(error).__name__}: {error}") from None
+    if not _is_manifest(manifest):
+        raise InputError(_foreign(store, _MANIFEST))
     splits: dict[str, SplitEntry] = manifest["splits"]
     for files in splits_of(workload):
         entry = splits.get(files.split)
@@ -129,6 +138,41 @@ def check_manifest(workload: Workload, store: Store) -> dict[str, SplitEntry]:
                 f"has {files.num_files} of {workload.dataset.format}; generate again, or change dataset.data_folder"
             )
     return splits
+
+
+def _claim(store: Store, blocks: Sequence[Block]) -> None:
+    """Mark the folder as that of a data set of ours, unless files of somebody else would be overwritten."""
+    if store.exists(_MARK):
+        return
+    if store.exists(_MANIFEST):
+        try:
+            is_ours = _is_manifest(json.loads(store.read(_MANIFEST)))
+        except ValueError:
+            is_ours = False
+        if not is_ours:
+            raise InputError(_foreign(store, _MANIFEST))
+    else:
+        for block in blocks:
+            for path in map(block.files.path, range(block.first, block.end)):
+                if store.exists(path) and not store.exists(block.ledger):
+                    raise InputError(_foreign(store, path))
+    store.write(_MARK, b"paceline bench\n")
+
+
+def _is_manifest(value: Any) -> bool:
+    """Tell whether this is a manifest as `generate` writes it."""
+    splits = value.get("splits") if isinstance(value, dict) else None
+    return (
+        isinstance(splits, dict)
+        and "format" in value
+        and all(
+            isinstance(split, dict) and split.keys() >= SplitEntry.__annotations__.keys() for split in splits.values()
+        )
+    )
+
+
+def _foreign(store: Store, path: str) -> str:
+    return f"{store.url}/{path} was not made by `paceline bench generate`: name another dataset.data_folder"
 
 
 def _write_block(block: Block, store: Store, verify: bool, on_file: Callable[[int], None]) -> None:
@@ -164,13 +208,19 @@ def _stored_entry(store: Store, path: str) -> FileEntry | None:
 
 
 def _read_ledger(block: Block, store: Store) -> list[FileEntry] | None:
-    """Return the entry of each file of a block, or None if the block is not done."""
+    """Return the entry of each file of a block, or None if the block is not done, or its ledger is damaged."""
     try:
-        lines = store.read(block.ledger).decode().splitlines()
-    except FileNotFoundError:
+        fields = [line.split(",") for line in store.read(block.ledger).decode().splitlines()]
+        entries = {
+            int(file): FileEntry(num_bytes=int(size), checksum=int(checksum, 16) & _CHECKSUM)
+            for file, size, checksum in fields
+        }
+    except (FileNotFoundError, ValueError):
         return None
-    fields = [line.split(",") for line in lines]
-    return [FileEntry(num_bytes=int(size), checksum=int(checksum, 16)) for _, size, checksum in fields]
+    files = range(block.first, block.end)
+    if list(entries) != list(files) or len(fields) != len(files):
+        return None
+    return list(entries.values())
 
 
 def _split_entry(files: Files, store: Store) -> SplitEntry | None:

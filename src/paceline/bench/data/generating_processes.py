@@ -5,6 +5,7 @@ The parent starts them, and shows a bar of the files that they report.
 
 from __future__ import annotations
 
+import os
 import selectors
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from paceline.bench.data.generate import GenerateError, generate, splits_of
 from paceline.bench.data.store import store_of
 from paceline.bench.workload.sections import Workload
+from paceline.bench.workload_choice import WorkloadChoice
 from paceline.comm.place import find_place
 from paceline.errors import InputError
 from paceline.loader.epochs.progress_bar import ProgressBar
@@ -73,21 +75,24 @@ class _FileReporter:
         self._count = 0
 
 
-def run_generators(command: Sequence[str], workload: Workload, num_processes: int, *, verify: bool) -> int:
-    """Run a command in several processes until all are done or one has failed; return the exit code.
+def run_generators(choice: WorkloadChoice, num_processes: int, *, verify: bool) -> int:
+    """Generate the files in several processes, until all are done or one has failed; return the exit code.
 
     Args:
-        command: What generates a share of the files: `paceline bench worker WORKLOAD --generate`.
-        workload: The workload that the command names.
+        choice: The workload.
         num_processes: How many processes share the files.
         verify: Whether to read existing files and write damaged ones again.
     """
+    workload = choice.workload
     if workload.dataset.num_files_train < 1:
         raise InputError("there are no files to generate")
     total = sum(files.num_files for files in splits_of(workload))
-    options = ["--report-files", *(["--verify"] if verify else [])]
+    command = choice.worker_command("--generate", "--report-files", *(["--verify"] if verify else []))
+    environment = {**os.environ, **choice.worker_variables()}
     processes = [
-        subprocess.Popen([*command, "--share", f"{rank}/{num_processes}", *options], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, "--share", f"{rank}/{num_processes}"], env=environment, stdout=subprocess.PIPE, text=True
+        )
         for rank in range(num_processes)
     ]
     try:

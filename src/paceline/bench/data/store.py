@@ -55,6 +55,10 @@ class Store:
             os.close(handle)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def exists(self, path: str) -> bool:
+        """Tell whether a file is there."""
+        return os.path.exists(f"{self.url}/{path}") if self.is_local else bool(self._remote().exists(self._full(path)))
+
     def open(self, path: str) -> BinaryIO:
         """Open a file that is read in parts."""
         if self.is_local:

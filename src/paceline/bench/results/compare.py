@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from paceline.bench.results.run_summary import RunSummary
-from paceline.errors import InputError
+from paceline.errors import InputError, brief
 
 # where a figure stands in the summary, and whether more is better
 FIGURES = {
@@ -23,6 +24,7 @@ FIGURES = {
     "paceline.load_seconds_percentiles.p99": False,
     "paceline.cpu_seconds_per_sample": False,
 }
+_LARGEST, _LONGEST_WORD = 1e100, 100  # of what a summary may hold: it may be anybody's
 _SAME = ("workload", "num_accelerators", "num_files_train", "num_samples_per_file", "format")
 
 
@@ -69,7 +71,7 @@ def compare_runs(first: Sequence[RunSummary], second: Sequence[RunSummary]) -> t
     """Return the figures that both sides have, and how else the sides differ."""
     differences = []
     for name in _SAME:
-        sides = [sorted({str(run.get(name)) for run in side}) for side in (first, second)]
+        sides = [sorted({_word(run.get(name)) for run in side}) for side in (first, second)]
         if sides[0] != sides[1]:
             differences.append(f"{name}: {', '.join(sides[0])} against {', '.join(sides[1])}")
     comparisons = []
@@ -86,8 +88,14 @@ def compare_runs(first: Sequence[RunSummary], second: Sequence[RunSummary]) -> t
     return comparisons, differences
 
 
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) < _LONGEST_WORD else brief(value)
+
+
 def _figure_in(run: Any, name: str) -> float | None:
     """Return the figure that stands at a dotted name of a summary, if it is there."""
     for part in name.split("."):
         run = run.get(part) if isinstance(run, dict) else None
-    return None if run is None else float(run)
+    if isinstance(run, bool) or not isinstance(run, int | float) or abs(run) > _LARGEST or not math.isfinite(run):
+        return None
+    return float(run)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from paceline.bench.training.step_log import CheckpointLine, EpochLine, StepLine
+from paceline.bench.training.step_log import UNREADABLE, CheckpointLine, EpochLine, StepLine
 
 _QUANTILES = 1001
 
@@ -80,6 +80,23 @@ class RankFigures:
     load_quantiles: list[float] = field(default_factory=list)  # of the steps of training that count
     checkpoints: list[CheckpointLine] = field(default_factory=list)
     failure: str | None = None
+    num_unreadable: int = 0  # lines that are damaged
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> RankFigures:
+        """Return what `to_json` was made of."""
+        epochs = {
+            (phase, epoch): EpochFigures(
+                **{**figures, "whole": StepTotals(**figures["whole"]), "counted": StepTotals(**figures["counted"])}
+            )
+            for phase, epoch, figures in content["epochs"]
+        }
+        return cls(**{**content, "epochs": epochs})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return them in a form that travels."""
+        epochs = [[phase, epoch, asdict(figures)] for (phase, epoch), figures in self.epochs.items()]
+        return {**asdict(self), "epochs": epochs}
 
 
 def figures_of(lines: Iterable[Any], *, exclude_start: int, exclude_end: int) -> RankFigures:
@@ -127,6 +144,8 @@ def _note_event(figures: RankFigures, line: dict[str, Any]) -> None:
         figures.ended = line["ended"]
     elif kind == "failure":
         figures.failure = line["failure"]
+    elif kind == UNREADABLE:
+        figures.num_unreadable += 1
 
 
 def _counted(steps: list[StepLine], exclude_start: int, exclude_end: int) -> list[StepLine]:

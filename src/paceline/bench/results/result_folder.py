@@ -6,38 +6,61 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from paceline.bench.results.figures import figures_of
 from paceline.bench.results.run_summary import RunSummary, summary_of
-from paceline.bench.training.step_log import logs_in, read_log
+from paceline.bench.training.step_log import is_log, logs_in, read_log
 from paceline.bench.workload.sections import Workload
 from paceline.bench.workload.split_plans import plan_summaries
 from paceline.errors import InputError
+from paceline.process.foreign_files import read_json
 from paceline.process.whole_files import write_whole
 
 _SUMMARY = "summary.json"
 _DEFAULT = "paceline-bench"
 
 
-def new_folder(workload: Workload, name: str | None) -> Path:
-    """Make a folder for the figures of a run; by default it is named after the workload and the time."""
+def choose_folder(workload: Workload, name: str | None) -> Path:
+    """Return a folder for the figures of a run; by default it is named after the workload and the time."""
     if name or workload.output.folder:
-        folder = Path(name or workload.output.folder)
-    else:
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        folder = Path(_DEFAULT) / f"{workload.model.name}-{stamp}"
-        number = 1
-        while folder.exists():
-            number += 1
-            folder = Path(_DEFAULT) / f"{workload.model.name}-{stamp}-{number}"
+        return Path(name or workload.output.folder)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = Path(_DEFAULT) / f"{workload.model.name}-{stamp}"
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = Path(_DEFAULT) / f"{workload.model.name}-{stamp}-{number}"
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a run that is about to begin, without figures of an earlier one.
+
+    Raises:
+        InputError: It cannot be made, or it holds files that no run has written and whose names a run needs.
+    """
+    old = [path for path in (*logs_in(folder), folder / _SUMMARY) if path.exists()]
+    foreign = [path for path in old if not (_is_summary(path) if path.name == _SUMMARY else is_log(path))]
+    if foreign:
+        raise InputError(f"{foreign[0]} was not written by a run of this benchmark: name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in (*logs_in(folder), folder / _SUMMARY):
-            old.unlink(missing_ok=True)
+        for path in old:
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
-    return folder
+
+
+def _is_summary(path: Path) -> bool:
+    try:
+        return _has_summary(read_json(path))
+    except (OSError, ValueError):
+        return False
+
+
+def _has_summary(value: Any) -> bool:
+    return isinstance(value, dict) and {"outcome", "metric"} <= value.keys()
 
 
 def write_summary(folder: Path, summary: RunSummary) -> None:
@@ -47,10 +70,16 @@ def write_summary(folder: Path, summary: RunSummary) -> None:
 
 def read_summary(folder: Path) -> RunSummary | None:
     """Return the summary of a run, or None if there is none."""
+    path = folder / _SUMMARY
     try:
-        return cast(RunSummary, json.loads((folder / _SUMMARY).read_text()))
+        summary = read_json(path)
     except FileNotFoundError:
         return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not _has_summary(summary):
+        raise InputError(f"{path} was not written by a run of this benchmark")
+    return cast(RunSummary, summary)
 
 
 def summarise_failed(folder: Path, workload: Workload, *, world_size: int, num_bytes: int, outcome: str) -> RunSummary:

@@ -32,6 +32,7 @@ class OwnFigures(TypedDict):
     straggler: int | None
     cpu_seconds_per_sample: float | None
     epoch_seconds: list[float]
+    log_lines_left_out: int
 
 
 class RunSummary(TypedDict):
@@ -187,6 +188,7 @@ def _own_figures(ranks: Sequence[RankFigures]) -> OwnFigures:
         "straggler": slowest,
         "cpu_seconds_per_sample": sum(one.cpu for one in whole) / samples_of_whole if samples_of_whole else None,
         "epoch_seconds": [max(one.seconds or one.whole.seconds for one in each) for each in _passes(ranks, "train")],
+        "log_lines_left_out": sum(figures.num_unreadable for figures in ranks),
     }
 
 

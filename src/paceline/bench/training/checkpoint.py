@@ -15,7 +15,7 @@ from paceline.bench.data.store import store_of
 from paceline.bench.workload.sections import Workload
 from paceline.comm import Comm
 from paceline.errors import PacelineError
-from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.first_message import gather_json
 from paceline.process.whole_files import open_whole
 
 _BLOCK = 1 << 24  # bytes that are written or read at a time
@@ -54,7 +54,7 @@ class Checkpoints:
             except Exception as error:
                 text = getattr(error, "strerror", None) or str(error)
                 problem = f"{self._store.url}/{path}: {type(error).__name__}: {text}"
-        problems = gather_objects(self._comm, problem) if self._comm.world_size > 1 else [problem]
+        problems = gather_json(self._comm, problem) if self._comm.world_size > 1 else [problem]
         for rank, reason in enumerate(problems):
             if reason is not None:
                 raise CheckpointError(f"rank {rank} could not write its checkpoint {reason}")

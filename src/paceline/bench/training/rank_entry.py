@@ -10,7 +10,7 @@ from pathlib import Path
 
 from paceline.bench.data.generate import check_manifest
 from paceline.bench.data.store import store_of
-from paceline.bench.results.figures import figures_of
+from paceline.bench.results.figures import RankFigures, figures_of
 from paceline.bench.results.result_folder import write_summary
 from paceline.bench.results.run_summary import summary_of
 from paceline.bench.training.checkpoint import CheckpointError
@@ -21,7 +21,7 @@ from paceline.bench.workload.split_plans import plan_summaries
 from paceline.comm import Comm, connect
 from paceline.comm.place import find_place
 from paceline.errors import InputError
-from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.agreement.problem import LoadError
 
 _FAILED = 1
@@ -42,7 +42,7 @@ def run_worker(workload: Workload, folder: Path, *, carrier: str | None) -> int:
         output = workload.output
         lines = read_log(folder / f"{comm.rank}.jsonl")
         figures = figures_of(lines, exclude_start=output.exclude_start_steps, exclude_end=output.exclude_end_steps)
-        ranks = gather_objects(comm, figures) if comm.world_size > 1 else [figures]
+        ranks = [RankFigures.from_json(each) for each in gather_json(comm, figures.to_json())]
         if comm.rank == 0:
             num_bytes = sum(split["num_bytes"] for split in splits.values())
             write_summary(folder, summary_of(ranks, workload, plans=plans, num_bytes=num_bytes))

@@ -57,7 +57,9 @@ class Samples:
         try:
             record, num_bytes = self._read(file, slot)
         except Exception as error:
-            self._opened.pop(file, None)
+            damaged = self._opened.pop(file, None)
+            if damaged is not None:
+                damaged.close()
             kind = type(error).__name__
             raise SampleError(f"{self._store.url}/{self.files.path(file)}: {kind}: {error}") from error
         length = self._length or self.files.length(sample)
@@ -76,13 +78,21 @@ class Samples:
             return self._format.decode(content), len(content)
         opened = self._opened.get(file)
         if opened is None:
-            opened = self._format.open(self._store.open(self.files.path(file)), file)
+            opened = self._open(file)
             self._opened[file] = opened
             if len(self._opened) > _KEPT_OPEN:
                 self._opened.popitem(last=False)[1].close()
         else:
             self._opened.move_to_end(file)
         return opened.record(slot)
+
+    def _open(self, file: int) -> OpenRecordFile:
+        stored = self._store.open(self.files.path(file))
+        try:
+            return self._format.open(stored, file)
+        except BaseException:  # nobody else would close it
+            stored.close()
+            raise
 
     def _shaped(self, record: Bytes) -> Any:
         if self._is_ragged:

@@ -1,13 +1,41 @@
-"""One rank's log of a run: a line of JSON for each step, handed to the kernel before the next step begins."""
+"""One rank's log of a run: a line of JSON for each step, handed to the kernel before the next step begins.
+
+What is read may have been damaged since, by a full disk for one. Each line is checked on its own.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict
+
+_LARGEST = float(1 << 63)
+_WHOLE, _NUMBER, _TEXT = (int,), (int, float), (str,)
+_MAYBE_WHOLE = (int, type(None))
+# what figures are made of, by the kind of a line
+_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "rank": {
+        "rank": _WHOLE, "world_size": _WHOLE, "host": _TEXT, "carrier": _TEXT, "cpu_count": _WHOLE,
+        "memory_bytes": _WHOLE, "began": _NUMBER,
+    },
+    "first_batch": {"first_batch_seconds": _NUMBER},
+    "step": {
+        "phase": _TEXT, "epoch": _WHOLE, "load": _NUMBER, "compute": _NUMBER, "sync": _NUMBER, "samples": _WHOLE,
+        "bytes": _WHOLE,
+    },
+    "epoch": {
+        "phase": _TEXT, "epoch": _WHOLE, "seconds": _NUMBER, "cpu": _NUMBER, "asked": _MAYBE_WHOLE,
+        "from_device": _MAYBE_WHOLE,
+    },
+    "checkpoint": {"bytes": _WHOLE, "save": _NUMBER, "load": _NUMBER},
+    "end": {"ended": _NUMBER},
+    "failure": {"failure": _TEXT},
+}  # fmt: skip
+UNREADABLE = "unreadable"  # the kind of a line that is damaged
 
 
 class StepLine(TypedDict):
@@ -77,13 +105,44 @@ class RankLog:
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a rank's log; a last line that is cut off is left out."""
-    with path.open() as file:
+    """Yield the lines of a rank's log; a last line that is cut off is left out, and a damaged one is `UNREADABLE`."""
+    with path.open("rb") as file:
         for line in file:
-            if line.endswith("\n"):
-                yield json.loads(line)
+            if line.endswith(b"\n"):
+                yield _checked_line(line)
+
+
+def _checked_line(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {"kind": UNREADABLE}
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        return {"kind": UNREADABLE}
+    # a kind of a later version is handed on
+    fits = all(_fits(value.get(name, ...), types) for name, types in _FIELDS.get(kind, {}).items())
+    return value if fits else {"kind": UNREADABLE}
+
+
+def _fits(value: Any, types: tuple[type, ...]) -> bool:
+    """Say whether a value is of these types; numbers must be of a size that can be added up."""
+    if isinstance(value, bool) or not isinstance(value, types):
+        return False
+    return not isinstance(value, int | float) or (abs(value) < _LARGEST and math.isfinite(value))
 
 
 def logs_in(folder: Path) -> list[Path]:
     """Return the logs of a run, in the order of ranks."""
     return sorted((path for path in folder.glob("*.jsonl") if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def is_log(path: Path) -> bool:
+    """Tell whether a file is the log of a rank, by its first line; a rank that has just begun has written none."""
+    with path.open("rb") as file:
+        first = file.readline(1 << 16)
+    try:
+        line = json.loads(first) if first else {"kind": ""}
+    except ValueError:
+        return False
+    return isinstance(line, dict) and "kind" in line

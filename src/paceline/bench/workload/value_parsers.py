@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.errors import InputError
+from paceline.errors import InputError, brief
 
 ValueParser = Callable[[str, Any], Any]  # name of the key, value in YAML -> value in the section
+_LARGEST = 1 << 62
 _SPREADS = ("normal", "uniform", "gamma", "exponential", "poisson")
 
 
@@ -19,7 +20,9 @@ def whole(least: int) -> ValueParser:
     def parse(name: str, value: Any) -> int:
         number = _number(name, value)
         if number < least:
-            raise InputError(f"{name} must be at least {least}, got {value!r}")
+            raise InputError(f"{name} must be at least {least}, got {brief(value)}")
+        if number > _LARGEST:
+            raise InputError(f"{name} must be at most {_LARGEST:,}, got {brief(value)}")
         return round(number)
 
     return parse
@@ -29,7 +32,7 @@ def number(name: str, value: Any) -> float:
     """Parse a number that is not below 0."""
     parsed = _number(name, value)
     if parsed < 0:
-        raise InputError(f"{name} must not be below 0, got {value!r}")
+        raise InputError(f"{name} must not be below 0, got {brief(value)}")
     return parsed
 
 
@@ -37,21 +40,21 @@ def share(name: str, value: Any) -> float:
     """Parse a share: from 0 to 1."""
     parsed = number(name, value)
     if parsed > 1:
-        raise InputError(f"{name} must be from 0 to 1, got {value!r}")
+        raise InputError(f"{name} must be from 0 to 1, got {brief(value)}")
     return parsed
 
 
 def flag(name: str, value: Any) -> bool:
     """Parse true or false."""
     if not isinstance(value, bool):
-        raise InputError(f"{name} must be true or false, got {value!r}")
+        raise InputError(f"{name} must be true or false, got {brief(value)}")
     return value
 
 
 def text(name: str, value: Any) -> str:
     """Parse a text; a number is taken as written."""
     if isinstance(value, Mapping | list) or value is None:
-        raise InputError(f"{name} must be a text, got {value!r}")
+        raise InputError(f"{name} must be a text, got {brief(value)}")
     return str(value)
 
 
@@ -63,7 +66,7 @@ def one_of(*names: str, **other_names: str) -> ValueParser:
         written = {False: "off", True: "on"}[value] if isinstance(value, bool) else str(value).lower()
         written = other_names.get(written, written)
         if written not in names:
-            raise InputError(f"{name} must be one of {', '.join(names)}, got {value!r}")
+            raise InputError(f"{name} must be one of {', '.join(names)}, got {brief(value)}")
         return written
 
     return parse
@@ -72,14 +75,17 @@ def one_of(*names: str, **other_names: str) -> ValueParser:
 def dims(name: str, value: Any) -> tuple[int, ...]:
     """Parse the dimensions of a record."""
     if not isinstance(value, list) or not all(isinstance(part, int) and part > 0 for part in value):
-        raise InputError(f"{name} must be a list of whole numbers above 0, got {value!r}")
+        raise InputError(f"{name} must be a list of whole numbers above 0, got {brief(value)}")
     return tuple(value)
 
 
 def mapping(name: str, value: Any) -> dict[str, Any]:
     """Parse a mapping, whose values are taken as they are."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{name} must be a mapping, got {value!r}")
+        raise InputError(f"{name} must be a mapping, got {brief(value)}")
+    for key in value:
+        if not isinstance(key, str):
+            raise InputError(f"{name} must have texts for keys, got {brief(key)}")
     return dict(value)
 
 
@@ -138,10 +144,12 @@ def duration(name: str, value: Any) -> Duration:
         settings["mean"] = number(name, settings.pop("scale")) * number(name, settings.get("shape", 1.0))
     spread = settings.pop("type", "normal" if settings.get("stdev") else None)
     if spread is not None and spread not in _SPREADS:
-        raise InputError(f"{name}.type must be one of {', '.join(_SPREADS)}, got {spread!r}")
+        raise InputError(f"{name}.type must be one of {', '.join(_SPREADS)}, got {brief(spread)}")
     unknown = set(settings) - {"mean", "stdev", "low", "high", "shape"}
     if unknown:
-        raise InputError(f"{name} has no {sorted(unknown)[0]!r}; it has type, mean, stdev, min, max, shape, scale")
+        raise InputError(
+            f"{name} has no {brief(min(unknown, key=str))}; it has type, mean, stdev, min, max, shape, scale"
+        )
     return Duration(spread=spread, **{key: number(f"{name}.{key}", part) for key, part in settings.items()})
 
 
@@ -150,8 +158,8 @@ def _number(name: str, value: Any) -> float:
         if isinstance(value, bool):
             raise TypeError
         parsed = float(value)  # YAML takes 1e-3 for a text
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a number, got {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be a number, got {brief(value)}") from None
     if not math.isfinite(parsed):
-        raise InputError(f"{name} must be a finite number, got {value!r}")
+        raise InputError(f"{name} must be a finite number, got {brief(value)}")
     return parsed

@@ -11,8 +11,9 @@ from typing import Any, get_type_hints
 
 from paceline.bench.workload import dlio_keys as keys
 from paceline.bench.workload.sections import Workload
-from paceline.bench.workload.value_parsers import Duration, ValueParser
-from paceline.errors import InputError
+from paceline.bench.workload.value_parsers import Duration, ValueParser, number
+from paceline.bench.workload.yaml_text import parse_yaml, read_yaml_file
+from paceline.errors import InputError, brief
 
 SHIPPED = Path(__file__).parent / "workloads"
 _FEWEST_SAMPLES = 1024  # scaling leaves at least these, and then makes records smaller
@@ -43,7 +44,7 @@ def load_workload(name: str, overrides: Sequence[str] = (), *, scale: float = 1.
         scale: The share of its bytes that is left; see `scaled`. Overrides are applied after it.
     """
     path = _find(name)
-    loaded = parse_workload(_read_yaml(path), str(path))
+    loaded = parse_workload(_read_sections(path), str(path))
     if scale != 1.0:
         loaded = replace(loaded, workload=scaled(loaded.workload, scale))
     if not overrides:
@@ -104,15 +105,8 @@ def _find(name: str) -> Path:
     raise InputError(f"there is no workload {name!r}{_nearest(name, shipped_names())}; `paceline bench list` shows all")
 
 
-def _read_yaml(path: Path) -> Mapping[str, Any]:
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise InputError("workloads need pyyaml, which is not installed: pip install 'paceline[bench]'") from None
-    try:
-        sections = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is not YAML: {error}") from None
+def _read_sections(path: Path) -> Mapping[str, Any]:
+    sections = read_yaml_file(path)
     if not isinstance(sections, Mapping):
         raise InputError(f"{path} has no sections: a workload has model, dataset, reader, train and others")
     if set(sections) == {"workload"} and isinstance(sections["workload"], Mapping):
@@ -122,15 +116,15 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
 
 def _parse_overrides(overrides: Iterable[str]) -> dict[str, Any]:
     """Return the sections with the keys that overrides change."""
-    import yaml
-
     sections: dict[str, Any] = {}
     for override in overrides:
         key, equals, value = override.lstrip("+").removeprefix("workload.").partition("=")
         section, dot, name = key.partition(".")
         if not (equals and dot and name):
-            raise InputError(f"{override!r} is not an override: write section.key=value, such as reader.batch_size=8")
-        sections.setdefault(section, {})[name] = yaml.safe_load(value)
+            raise InputError(
+                f"{brief(override)} is not an override: write section.key=value, such as reader.batch_size=8"
+            )
+        sections.setdefault(section, {})[name] = parse_yaml(value, f"{key}={brief(value)}")
     return sections
 
 
@@ -147,7 +141,7 @@ def _build(base: Workload, sections: Mapping[str, Any], source: str) -> tuple[Wo
         if key in keys.SPREADS:
             section, _, name = keys.SPREADS[key].partition(".")
             mean = changes.setdefault(section, {}).get(name, getattr(getattr(base, section), name))
-            stdev = float(value)
+            stdev = number(key, value)
             changes[section][name] = replace(mean, stdev=stdev, spread="normal" if stdev else None)
             continue
         parse = _parser_of(key, source)
@@ -167,7 +161,7 @@ def _flatten(sections: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif content is None:
             continue
         elif not isinstance(content, Mapping):
-            raise InputError(f"{section} must be a section with keys, got {content!r}")
+            raise InputError(f"{section} must be a section with keys, got {brief(content)}")
         else:
             pairs += [pair for key, value in content.items() for pair in _flatten_key(f"{section}.{key}", value)]
     yield from sorted(pairs, key=lambda pair: pair[0] in keys.SPREADS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+import stat
 import struct
 import tempfile
 import threading
@@ -15,11 +16,11 @@ import time
 import zlib
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from paceline.comm import Comm, CommError
 from paceline.errors import InputError
-from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.first_message import gather_json
 
 _SLOT_BYTES = 8192
 _HEAD = struct.Struct("<II")  # length and checksum of a message
@@ -145,12 +146,12 @@ def make_board(comm: Comm) -> AlarmBoard:
     name = secrets.token_hex(8)
     own_path = _make_file(name, MemoryAlarmBoard.size_of(comm.world_size)) if comm.rank == 0 else None
     try:
-        path, name = gather_objects(comm, (own_path, name))[0]
+        path, name = gather_json(comm, [None if own_path is None else str(own_path), name])[0]
         file = None
         if path is not None:
             with suppress(OSError):  # another host, or another view of this one
-                file = path.open("r+b")
-        all_see_it = all(gather_objects(comm, file is not None))
+                file = _open_own(Path(path))
+        all_see_it = all(gather_json(comm, file is not None))
     finally:
         if own_path is not None:
             own_path.unlink()
@@ -166,10 +167,25 @@ def _make_file(name: str, num_bytes: int) -> Path | None:
     for folder in ("/dev/shm", tempfile.gettempdir()):
         path = Path(folder) / f"paceline-alarm-{name}"
         try:
-            with path.open("xb") as file:
-                os.posix_fallocate(file.fileno(), 0, num_bytes)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            continue
+        try:
+            os.posix_fallocate(handle, 0, num_bytes)
         except OSError:
             path.unlink(missing_ok=True)
         else:
             return path
+        finally:
+            os.close(handle)
     return None
+
+
+def _open_own(path: Path) -> BinaryIO:
+    """Open the file that the first rank has made; refuse what another user may have put in its place."""
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    found = os.fstat(handle)
+    if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise PermissionError(f"{path} is not a file of this user")
+    return open(handle, "r+b", buffering=0)

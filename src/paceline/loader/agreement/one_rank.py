@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ import torch
 
 from paceline.comm import Comm
 from paceline.errors import PacelineError, whole_number
-from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.objects import gather_user_value, pack_user_value, unpack_user_value
 from paceline.loader.agreement.problem import Problem
 from paceline.process.whole_files import open_whole
 
@@ -24,15 +23,16 @@ class OneRankError(PacelineError):
 
     Attributes:
         rank: The rank that failed.
+        is_of_another_rank: Whether it is not this one; the guard reads it.
     """
 
-    def __init__(self, rank: int, problem: Problem) -> None:
+    def __init__(self, rank: int, problem: Problem, is_of_another_rank: bool = False) -> None:
         super().__init__(f"rank {rank} failed: {problem.text}")
-        self.rank, self.problem = rank, problem
+        self.rank, self.problem, self.is_of_another_rank = rank, problem, is_of_another_rank
         self.add_note(f"on rank {rank}:\n{problem.trace}")
 
-    def __reduce__(self) -> tuple[type[OneRankError], tuple[int, Problem]]:
-        return OneRankError, (self.rank, self.problem)
+    def __reduce__(self) -> tuple[type[OneRankError], tuple[int, Problem, bool]]:
+        return OneRankError, (self.rank, self.problem, self.is_of_another_rank)
 
 
 def on_one_rank(comm: Comm, function: Callable[[], T], *, rank: int = 0) -> T:
@@ -48,19 +48,23 @@ def on_one_rank(comm: Comm, function: Callable[[], T], *, rank: int = 0) -> T:
         rank: The rank that does it.
 
     Raises:
-        OneRankError: On all ranks, if the function raises.
+        OneRankError: On all ranks, if the function raises. `SystemExit` and `KeyboardInterrupt` stay what they are on
+            the rank that raised them.
     """
     rank = whole_number("rank", rank, least=0, most=comm.world_size - 1)
-    result, problem = b"", None
+    result, problem, ending = b"", None, None
     if comm.rank == rank:
         try:
-            result = pickle.dumps(function())
-        except Exception as error:
+            result = pack_user_value(function())
+        except BaseException as error:  # the others wait, whatever has ended it
             problem = Problem.of(error)
-    result, problem = gather_objects(comm, (result, problem))[rank]
+            ending = None if isinstance(error, Exception) else error
+    result, problem = gather_user_value(comm, result, problem, rank)
+    if ending is not None:
+        raise ending
     if problem is not None:
-        raise OneRankError(rank, problem)
-    returned: T = pickle.loads(result)
+        raise OneRankError(rank, problem, is_of_another_rank=comm.rank != rank)
+    returned: T = unpack_user_value(result)
     return returned
 
 

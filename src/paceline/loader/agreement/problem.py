@@ -69,11 +69,16 @@ def first_problem(problems: Iterable[Problem | None]) -> Problem | None:
     return min(filter(None, problems), key=lambda problem: (problem.step, problem.rank), default=None)
 
 
-def raise_problem(problems: Iterable[Problem | None]) -> None:
-    """Raise the first of the problems that ranks have, if there is one."""
+def raise_problem(problems: Iterable[Problem | None], *, rank: int) -> None:
+    """Raise the first of the problems that ranks have, if there is one.
+
+    Args:
+        problems: Those of all ranks.
+        rank: This rank, as it is counted in the problems.
+    """
     first = first_problem(problems)
     if first is not None:
-        raise LoadError(first)
+        raise LoadError(first, is_of_another_rank=first.rank != rank)
 
 
 class LoadError(PacelineError):
@@ -85,14 +90,15 @@ class LoadError(PacelineError):
         step: The step, counted from 0 since iterating began.
         sample: The sample that could not be loaded, or None if it is not one sample.
         problem: The whole problem, with the traceback.
+        is_of_another_rank: Whether this rank raises it only because another has failed; the guard reads it.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, is_of_another_rank: bool = False) -> None:
         super().__init__(str(problem))
-        self.problem = problem
+        self.problem, self.is_of_another_rank = problem, is_of_another_rank
         self.rank, self.epoch, self.step, self.sample = problem.rank, problem.epoch, problem.step, problem.sample
         if problem.trace:
             self.add_note(f"on rank {problem.rank}:\n{problem.trace}")
 
-    def __reduce__(self) -> tuple[type[LoadError], tuple[Problem]]:
-        return LoadError, (self.problem,)
+    def __reduce__(self) -> tuple[type[LoadError], tuple[Problem, bool]]:
+        return LoadError, (self.problem, self.is_of_another_rank)

@@ -9,8 +9,8 @@ import torch
 
 from paceline.comm import CommError
 from paceline.errors import InputError
+from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.agreement.must_agree import MustAgree
-from paceline.loader.agreement.objects import gather_objects
 from paceline.loader.agreement.problem import LoadError, Problem, raise_problem
 from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.epoch_summary import EpochSummary, Tally, summarise
@@ -100,7 +100,7 @@ class EpochPass:
         received.learn(form)
         first = received.complete(first)
         if comm.world_size == 1:
-            return AloneDelivery(received, first)
+            return AloneDelivery(received, first, self._resources)
         # only now is it certain that all ranks have a cost function, or none
         balancer = self._resources.balancer()
         if balancer is None:
@@ -120,12 +120,13 @@ class EpochPass:
         tallies = [self._tally]
         if self._resources.comm.world_size > 1:
             try:
-                ends = gather_objects(self._resources.end_comm(), (self._tally, problem), self._sent_from)
+                own_end = [self._tally.to_json(), problem and problem.to_json()]
+                ends = gather_json(self._resources.end_comm(), own_end, self._sent_from)
             except CommError as error:
                 if problem is None:
                     raise
-                raise LoadError(problem) from error
-            raise_problem(each for _, each in ends)
-            tallies = [tally for tally, _ in ends]
+                raise LoadError(problem, is_of_another_rank=problem.rank != self._resources.comm.rank) from error
+            raise_problem((Problem.from_json(each) for _, each in ends), rank=self._resources.comm.rank)
+            tallies = [Tally.from_json(tally) for tally, _ in ends]
         plan = self._planned.plan
         self.summary = summarise(tallies, epoch=self._planned.epoch, counts=None if plan is None else plan.summary())

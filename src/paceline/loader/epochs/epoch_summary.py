@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from paceline.loader.row_exchange.balancer import StepStatistics
 from paceline.plan import Summary
@@ -86,6 +87,16 @@ class Tally:
             self.num_balanced += 1
             self.before += statistics.imbalance_before
             self.after += statistics.imbalance_after
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Tally:
+        """Return what `to_json` was made of."""
+        skipped = [(sample, reason) for sample, reason in content["skipped"]]
+        return cls(**{**content, "skipped": skipped, "skipped_samples": set(content["skipped_samples"])})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it in a form that travels."""
+        return {**asdict(self), "skipped_samples": sorted(self.skipped_samples)}
 
 
 def summarise(tallies: Sequence[Tally], *, epoch: int, counts: Summary | None) -> EpochSummary:

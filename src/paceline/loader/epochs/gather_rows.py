@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from paceline.comm import Comm
 from paceline.errors import InputError
 from paceline.loader.agreement.first_message import gather_bytes
 from paceline.loader.agreement.must_agree import MustAgree, check_agreement
+from paceline.loader.agreement.objects import pack_user_value, unpack_user_value
 from paceline.loader.epochs.delivered import DeliveredBatches
 from paceline.plan.order import Ids
 
@@ -78,7 +78,7 @@ def gather_rows(comm: Comm, values: Any, delivered: DeliveredBatches, device: to
     )
     all_ids = np.concatenate([each.ids for each in offers])
     _, first = np.unique(all_ids, return_index=True)  # sorted by sample; a repeated one counts once
-    parts = [pickle.loads(each.content) for each in offers]
+    parts = [unpack_user_value(each.content) for each in offers]
     gathered = {
         name: _ordered([part[str(name)] for part in parts], first, device=_device_of(part))
         for name, part in _named(values).items()
@@ -94,7 +94,7 @@ def _offer(values: Any, delivered: DeliveredBatches, rank: int) -> GatherOffer:
             batches=batches,
             kinds={f"values {name!r}": _kind(part) for name, part in named.items()},
             ids=ids,
-            content=pickle.dumps({name: _real_rows(part, ids.size) for name, part in named.items()}, protocol=5),
+            content=pack_user_value({name: _real_rows(part, ids.size) for name, part in named.items()}),
         )
     except Exception as error:  # every rank raises it
         return GatherOffer(problem=str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")

@@ -100,6 +100,8 @@ class Loader(Closeable):
         device: torch.device | str | None = None,
         **settings: Unpack[LoaderSettings],
     ) -> None:
+        if cost is not None and costs is not None:
+            raise InputError("pass cost (rows move once they are loaded) or costs (samples are dealt), not both")
         self.comm = comm if comm is not None else connect()
         self.dataset = _indexed(dataset)
         self.num_workers = whole_number("num_workers", num_workers, least=0)

@@ -5,11 +5,12 @@ Each is made by all ranks at the same time, when a pass first needs it, and live
 
 from __future__ import annotations
 
+from paceline.batch import Batch
 from paceline.comm import Comm
 from paceline.loader.agreement.alarm import Alarm, PassAlarm
 from paceline.loader.agreement.background import Closeable
 from paceline.loader.epochs.sample_balancer import SampleBalancer
-from paceline.loader.row_exchange.row_costs import CostFunction
+from paceline.loader.row_exchange.row_costs import CostFunction, gather_costs, row_costs
 
 
 class PassResources(Closeable):
@@ -23,7 +24,7 @@ class PassResources(Closeable):
 
     def __init__(self, comm: Comm, *, cost: CostFunction | None, grace: float) -> None:
         self.comm = comm
-        self._cost = cost if comm.world_size > 1 else None
+        self._cost = cost
         self._grace = grace
         self._alarm: Alarm | None = None
         self._balancer: SampleBalancer | None = None
@@ -54,6 +55,15 @@ class PassResources(Closeable):
         if self._balancer is None and self._cost is not None:
             self._balancer = SampleBalancer(self.comm, self._cost)
         return self._balancer
+
+    def check_costs(self, batch: Batch) -> None:
+        """Ask the cost function of a rank that is alone, which moves no rows.
+
+        Raises:
+            DisagreementError: It has raised, or its costs cannot be used; as on several ranks.
+        """
+        if self._cost is not None:
+            gather_costs(self.comm, batch, row_costs(self._cost, batch), settings="")
 
     def close(self, *, wait: bool = True) -> None:
         """End the balancer, and release the rest if all ranks close at the same time (`wait`)."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.epoch_summary import EpochSummary
+from paceline.process.private_files import write_private
 
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # as the guard sets it
 _MAX_STEPS = 20_000  # of one rank; later ones are counted in the summary of their epoch only
@@ -64,10 +65,6 @@ class RunNotes:
             return
         line = json.dumps({"loader": self._loader, "at_ns": time.monotonic_ns(), **note}).encode() + b"\n"
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, line)
-            finally:
-                os.close(descriptor)
+            write_private(self._path, line, append=True)
         except OSError:  # the run removed its folder, or memory is full: the job matters more than its notes
             self._path = None

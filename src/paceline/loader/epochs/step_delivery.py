@@ -14,7 +14,7 @@ import torch
 from paceline.loader.agreement.alarm import PassAlarm
 from paceline.loader.agreement.batch_form import BatchForm
 from paceline.loader.agreement.must_agree import DisagreementError, MustAgree
-from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.objects import gather_problems
 from paceline.loader.agreement.problem import Problem, raise_problem
 from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.loader_settings import Check
@@ -45,18 +45,21 @@ class AloneDelivery:
     Args:
         received: The steps.
         first: The first of them.
+        resources: What knows the cost function: it is asked here too, so that a wrong one shows on one rank already.
     """
 
     problem: Problem | None = None
 
-    def __init__(self, received: ReceivedSteps, first: LoadedStep) -> None:
-        self._received, self._first = received, first
+    def __init__(self, received: ReceivedSteps, first: LoadedStep, resources: PassResources) -> None:
+        self._received, self._first, self._resources = received, first, resources
 
     def take(self, step: int) -> DeliveredStep:
         """Return the batch of the next step."""
         loaded = self._first if step == 0 else self._received.receive(step)
-        raise_problem([loaded.problem])
-        return _as_loaded(loaded)
+        raise_problem([loaded.problem], rank=self._resources.comm.rank)
+        delivered = _as_loaded(loaded)
+        self._resources.check_costs(delivered.batch)
+        return delivered
 
     def end(self) -> None:
         """Nothing is to be released."""
@@ -118,7 +121,9 @@ class AlarmedDelivery:
             assert form is not None  # known since the first step, and steps without a sample have it
             self._received.learn(form)
         elif step == 1:  # the only step that nobody has looked at ahead
-            raise_problem(gather_objects(self._resources.comm, loaded.problem, self._device))
+            raise_problem(
+                gather_problems(self._resources.comm, loaded.problem, self._device), rank=self._resources.comm.rank
+            )
 
     def end(self) -> None:
         """End the alarm of this pass."""
@@ -163,7 +168,9 @@ class BalancedDelivery:
         try:
             batch, ids, statistics = balancing.finish()
         except DisagreementError:
-            raise_problem(gather_objects(self._resources.comm, loaded.problem, self._device))
+            raise_problem(
+                gather_problems(self._resources.comm, loaded.problem, self._device), rank=self._resources.comm.rank
+            )
             raise  # the cost function has failed, or its costs cannot be used
         return DeliveredStep(batch=batch, ids=ids, skipped=_skipped(loaded), statistics=statistics)
 

@@ -42,6 +42,6 @@ def compare_steps(comm: Comm, report: StepReport, device: torch.device) -> Batch
         "problem": None if problem is None else problem.to_json(),
     }
     contents = gather_json(comm, content, device)
-    raise_problem(Problem.from_json(each["problem"]) for each in contents)
+    raise_problem((Problem.from_json(each["problem"]) for each in contents), rank=comm.rank)
     check_agreement([MustAgree.from_json(each["must_agree"]) for each in contents])
     return agreed_form([BatchForm.from_json(each["form"]) for each in contents])

@@ -6,7 +6,6 @@ started. So it cannot be mixed up with the user's collectives, and ranks may fin
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from paceline.balance import Method, Partition, partition, warm_up
+from paceline.balance import Method, Partition, partition
 from paceline.batch.batch import Batch
 from paceline.comm import Comm, CommError
 from paceline.errors import InputError, choice, whole_number
@@ -159,7 +158,6 @@ class Balancer(Closeable):
         self._cost, self._tolerance, self._on_step = cost, tolerance, on_step
         self._comm = comm.duplicate()
         self._settings = f"route {self._route.value}, method {self._method.value}, tolerance {tolerance!r}"
-        self._warming: threading.Thread | None = warm_up(in_background=True)
         # some MPIs take calls from one thread only: then there is nothing to overlap
         self._background = Background("paceline-balance") if comm.is_thread_safe else None
         self._stream: Any = None
@@ -220,8 +218,6 @@ class Balancer(Closeable):
         if self._background is not None:
             self._background.close(wait=wait)
         if wait:
-            if self._warming is not None:
-                self._warming.join()
             self._comm.free()
 
     def _balance(self, batch: Batch, costs: RowCosts, ready: Any) -> _BalancedBatch:

@@ -182,7 +182,7 @@ class InStep(Closeable, Generic[T]):
                     self.num_padded += 1
                     yield self._make_empty()
             self.num_dropped += window.num_left
-            raise_problem([window.problem])
+            raise_problem([window.problem], rank=self._comm.rank)
             if window.is_last:
                 self.close()
                 return

@@ -12,11 +12,13 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from paceline.balance import partition
 from paceline.comm import find_place
-from paceline.errors import InputError, whole_number
+from paceline.errors import InputError, brief, whole_number
 from paceline.plan import Plan
+from paceline.plan.plan import LARGEST_SEED
 
 STATE_VERSION = 1
 DONE = -1  # samples of a shard that has been read to its end
+_MOST_READ = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class ShardStream(IterableDataset[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch. The position that a loaded state has set holds for its own epoch only."""
-        epoch = whole_number("epoch", epoch, least=0)
+        epoch = whole_number("epoch", epoch, least=0, most=LARGEST_SEED)
         if epoch != self.epoch:
             self.epoch, self._read_before = epoch, {}
 
@@ -116,28 +118,64 @@ class ShardStream(IterableDataset[Any]):
         Raises:
             InputError: If the states are of another stream, or of some of the ranks only.
         """
-        states = list(states)
-        own_state = self.state_of({}, 0, 1)
-        for state in states:
-            for name in ("version", "num_shards", "shuffle", "seed"):
-                if state.get(name) != own_state[name]:
-                    raise InputError(
-                        f"the state was saved with another {name}: {state.get(name)!r}, here it is {own_state[name]!r}"
-                    )
-        epochs = {state["epoch"] for state in states}
-        ranks = sorted(rank for state in states for rank in state["ranks"])
-        num_ranks = {state["world_size"] for state in states}
-        if len(epochs) != 1 or len(num_ranks) != 1 or ranks != list(range(next(iter(num_ranks), 0))):
+        checked = [self._checked(state) for state in _listed_states(states)]
+        epochs = {state["epoch"] for state in checked}
+        ranks = sorted(rank for state in checked for rank in state["ranks"])
+        num_ranks = {state["world_size"] for state in checked}
+        # not compared as ranges: a state may name any number of ranks
+        is_whole = len(num_ranks) == 1 and len(ranks) in num_ranks and ranks == list(range(len(ranks)))
+        if len(epochs) != 1 or not is_whole:
             raise InputError(
                 f"states must be those of all ranks of one job at one time, got ranks {ranks} of jobs of "
                 f"{sorted(num_ranks)} ranks in epochs {sorted(epochs)}"
             )
         self.epoch = epochs.pop()
-        self._read_before = merge_read(state["read"] for state in states)
+        self._read_before = merge_read(state["read"] for state in checked)
+
+    def _checked(self, state: Any) -> Mapping[str, Any]:
+        """Return a state of this stream; refuse any other, and what is none."""
+        if not isinstance(state, Mapping):
+            raise InputError(f"a state of a stream is a mapping, as state_dict returns it, got {brief(state)}")
+        own_state = self.state_of({}, 0, 1)
+        missing = sorted(own_state.keys() - state.keys())
+        if missing:
+            raise InputError(f"this is not the state of a stream: it has no {missing[0]!r}")
+        for name in ("version", "num_shards", "shuffle", "seed"):
+            if type(state[name]) is not type(own_state[name]) or state[name] != own_state[name]:
+                raise InputError(
+                    f"the state was saved with another {name}: {brief(state[name])}, here it is {own_state[name]!r}"
+                )
+        return {
+            "epoch": whole_number("the epoch of a state", state["epoch"], least=0, most=LARGEST_SEED - 1),
+            "world_size": whole_number("the world_size of a state", state["world_size"], least=1),
+            "ranks": [whole_number("a rank of a state", rank, least=0) for rank in _list_of("ranks", state["ranks"])],
+            "read": self._checked_read(state["read"]),
+        }
+
+    def _checked_read(self, read: Any) -> dict[int, int]:
+        """Return how much was read of each shard; JSON has made texts of the numbers of shards."""
+        if not isinstance(read, Mapping):
+            raise InputError(f"the state does not say how much was read of each shard: {brief(read)}")
+        checked = {}
+        for shard, num_read in read.items():
+            number = int(shard) if isinstance(shard, str) and len(shard) < 20 and shard.isdecimal() else shard
+            number = whole_number("a shard of a state", number, least=0, most=len(self.shards) - 1)
+            checked[number] = whole_number(f"what was read of shard {number}", num_read, least=DONE, most=_MOST_READ)
+        return checked
 
     def forget(self) -> None:
         """Start over: what a loaded state has read is left out only once."""
         self._read_before = {}
+
+
+def _listed_states(states: Any) -> list[Any]:
+    return _list_of("states", states) if not isinstance(states, Mapping) else [states]
+
+
+def _list_of(name: str, values: Any) -> list[Any]:
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
+        raise InputError(f"{name} must be a list, got {brief(values)}")
+    return list(values)
 
 
 def merge_read(parts: Iterable[Mapping[int, int]]) -> dict[int, int]:

@@ -14,7 +14,7 @@ from paceline.batch import Batch, Collate
 from paceline.comm import Comm, connect
 from paceline.errors import InputError, choice, whole_number
 from paceline.loader.agreement.background import Closeable
-from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.streams.in_step import InStep, StreamSettings
 from paceline.loader.streams.shards import DONE, ShardPosition, ShardStream, merge_read
 from paceline.loader.workers.collated_batch import collated_batch
@@ -187,7 +187,7 @@ class StreamLoader(Closeable):
 
     def gather_state(self) -> dict[str, Any]:
         """Return one state for all ranks. All ranks call it."""
-        states = gather_objects(self.comm, self.state_dict())
+        states = gather_json(self.comm, self.state_dict())
         read = merge_read(state["read"] for state in states)
         return {**states[0], "ranks": list(range(self.comm.world_size)), "read": read}
 

@@ -11,6 +11,8 @@ from paceline.report.evidence.waiting import Waits, find_waits
 from paceline.report.evidence.waiting_costs import Costs, find_costs
 from paceline.report.evidence.work import Work, find_work
 
+_MAX_NS = 1 << 62  # a broken file may name any time
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -29,7 +31,7 @@ def gather_evidence(run: RunFiles) -> Evidence | None:
     if not run.ranks:
         return None
     ended = run.about.get("ended_ns")
-    calls = gather_calls(run.ranks, ended if isinstance(ended, int) else None)
+    calls = gather_calls(run.ranks, ended if isinstance(ended, int) and 0 <= ended < _MAX_NS else None)
     out_of_line = run.finding.ranks if run.finding is not None else ()
     waits = find_waits(calls, out_of_line)
     notes = {record.rank: run.work[record.pid] for record in run.ranks.values() if record.pid in run.work}

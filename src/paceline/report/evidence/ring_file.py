@@ -13,10 +13,13 @@ from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_CODE, DTYPES, REDUCTIONS, Family
 from paceline.guard.shared_memory.record_fields import WORD, array_fields
 from paceline.guard.shared_memory.ring_texts import CommunicatorText, RingTexts
+from paceline.process.foreign_files import read_foreign
 
 RECORD = np.dtype(array_fields())  # type: ignore[call-overload]
 _MOST_OPERATION = max(BY_CODE)
 _HOUR_NS = 3600 * 10**9
+_LONGEST_NS = 100_000 * _HOUR_NS
+_MAX_NS = 1 << 62  # with the longest run added it still fits into 64 bits
 _COLLECTIVES = [code for code, operation in BY_CODE.items() if operation.family is Family.COLLECTIVE]
 _NO_MESSAGE = {
     "peer": layout.NOTHING, "tag": layout.NOTHING, "source": layout.NOTHING, "source_tag": layout.NOTHING,
@@ -60,14 +63,13 @@ class RankRecord:
 def read_ring(path: Path, rank: int) -> RankRecord | str:
     """Return what can be read of a record, or why nothing can."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(layout.RING_BYTES)
+        raw = read_foreign(path, most=layout.RING_BYTES)
     except OSError as error:
         return f"rank {rank}: its record cannot be read: {error.strerror}"
     num_bytes = len(raw)
     raw = raw.ljust(layout.RING_BYTES, b"\0")
     words = np.frombuffer(raw, "<u8", count=layout.HEADER_BYTES // WORD)
-    if int(words[0]) != layout.MAGIC:
+    if int(words[0]) != layout.MAGIC or int(words[layout.JOINED]) >= _MAX_NS:
         return f"rank {rank}: its record is not one: it does not begin as records do"
     record = _with_calls(raw, words, rank)
     if num_bytes < layout.RING_BYTES:
@@ -85,7 +87,8 @@ def _with_calls(raw: bytes, words: NDArray[np.uint64], rank: int) -> RankRecord:
     good &= (records["operation"] > 0) & (records["operation"] <= _MOST_OPERATION)
     good &= (records["dtype"] < len(DTYPES)) & (records["reduction"] < len(REDUCTIONS))
     good &= (records["left_ns"] == 0) | (records["left_ns"] >= records["entered_ns"])
-    good &= (records["entered_ns"] + _HOUR_NS > joined) & (records["entered_ns"] < joined + 100_000 * _HOUR_NS)
+    good &= (records["entered_ns"] + _HOUR_NS > joined) & (records["entered_ns"] < joined + _LONGEST_NS)
+    good &= records["left_ns"] < joined + _LONGEST_NS
     kept = np.flatnonzero(good)
     calls = records[kept[np.argsort(records["number"][kept], kind="stable")]]
     is_collective = np.isin(calls["operation"], _COLLECTIVES)

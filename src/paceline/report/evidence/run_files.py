@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from paceline.errors import InputError, name_ranks
 from paceline.guard.verdict.finding import Finding
-from paceline.guard.verdict.finding_json import finding_from_json
+from paceline.guard.verdict.finding_json import finding_from_json, warnings_from_json
+from paceline.guard.verdict.job_warning import JobWarning
+from paceline.process.foreign_files import read_foreign, read_json
 from paceline.report.evidence.ring_file import RankRecord, read_ring
 
 _MAX_PROBLEMS = 20
+_MAX_RANKS = 1 << 20
+_MAX_DIGITS = 8
+_MAX_NUMBER = 1 << 62
+_MAX_NOTES_BYTES = 64 << 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,6 +34,7 @@ class RunFiles:
         ranks: The records that could be read, by rank.
         work: What loaders have noted, by pid.
         finding: The finding, if there is one that can be read.
+        warnings: What did not stop the job.
         missing: What is not there, as sentences.
     """
 
@@ -40,6 +47,7 @@ class RunFiles:
     ends: dict[int, dict[str, Any]] = field(default_factory=dict)
     work: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     finding: Finding | None = None
+    warnings: tuple[JobWarning, ...] = ()
     missing: list[str] = field(default_factory=list)
 
 
@@ -69,13 +77,14 @@ def read_run(folder: Path) -> RunFiles:
     run.about = _json(run, "run.json", "the command and the end of the run are not known")
     run.diagnosis = _json(run, "diagnosis.json", "the outcome is not known") or None
     run.finding = _finding(run)
+    run.warnings = _warnings(run)
     sources = _json(run, "sources.json", "lines of source are not shown").get("lines")
     if isinstance(sources, dict):
         run.sources = {str(file): lines for file, lines in sources.items() if isinstance(lines, dict)}
     _read_rings(run)
     for path in sorted(folder.glob("work.*.jsonl")):
         _read_work(run, path)
-    left_out = run.about.get("ranks_left_out")
+    left_out = _ranks_left_out(run)
     if left_out:
         run.missing.append(f"{name_ranks(left_out)}: no record was kept, because the run had too many ranks")
     return run
@@ -83,12 +92,12 @@ def read_run(folder: Path) -> RunFiles:
 
 def _json(run: RunFiles, name: str, consequence: str) -> dict[str, Any]:
     try:
-        value = json.loads((run.folder / name).read_text(encoding="utf-8"))
+        value = read_json(run.folder / name)
         if not isinstance(value, dict):
             raise ValueError("not an object")
     except FileNotFoundError:
         run.missing.append(f"{name} is not there: {consequence}")
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is truncated or corrupt"
         run.missing.append(f"{name} cannot be read ({reason}): {consequence}")
     else:
@@ -107,12 +116,20 @@ def _finding(run: RunFiles) -> Finding | None:
         return None
 
 
+def _warnings(run: RunFiles) -> tuple[JobWarning, ...]:
+    try:
+        return warnings_from_json(run.diagnosis or {})
+    except ValueError as error:
+        run.missing.append(f"the warnings in diagnosis.json cannot be read: {error}")
+        return ()
+
+
 def _read_rings(run: RunFiles) -> None:
     """Read the records of one job: the latest, if ranks were started several times."""
     jobs: dict[str, dict[int, Path]] = {}
     for path in run.folder.glob("ring.*"):
         job, _, rank = path.name.removeprefix("ring.").rpartition(".")
-        if rank.isdigit():
+        if rank.isdecimal() and _is_rank(int(rank[:_MAX_DIGITS])):
             jobs.setdefault(job, {})[int(rank)] = path
     read = {name: _read_job(run, paths) for name, paths in jobs.items()}
     if not read:
@@ -124,7 +141,7 @@ def _read_rings(run: RunFiles) -> None:
     run.ranks = read[shown]
     _read_about(run, shown)
     missing = [rank for rank in range(run.world_size) if rank not in run.ranks]
-    if missing and sorted(run.about.get("ranks_left_out") or []) != missing:
+    if missing and _ranks_left_out(run) != missing:
         run.missing.append(f"{name_ranks(missing)}: no record can be shown")
 
 
@@ -148,13 +165,32 @@ def _read_about(run: RunFiles, name: str) -> None:
     """Take the size of the job and how ranks ended from run.json, or else from the records."""
     sizes = [record.world_size for record in run.ranks.values()]
     run.world_size = max(
-        max(sizes, default=0) if max(sizes, default=0) < 1 << 20 else 0, max(run.ranks, default=-1) + 1
+        max(sizes, default=0) if max(sizes, default=0) < _MAX_RANKS else 0, max(run.ranks, default=-1) + 1
     )
-    for job in run.about.get("worlds") or []:
+    for job in _list(run.about.get("worlds")):
         if isinstance(job, dict) and job.get("name") == name:
-            run.world_size = max(run.world_size, int(job.get("world_size") or 0))
-            ends = [end for end in job.get("ends") or [] if isinstance(end, dict) and isinstance(end.get("rank"), int)]
-            run.ends = {end["rank"]: end for end in ends}
+            size = job.get("world_size")
+            run.world_size = max(run.world_size, size if _is_rank(size) else 0)
+            ends = [end for end in _list(job.get("ends")) if isinstance(end, dict) and _is_rank(end.get("rank"))]
+            run.ends = {end["rank"]: _with_known_time(end) for end in ends}
+
+
+def _with_known_time(end: dict[str, Any]) -> dict[str, Any]:
+    at_ns = end.get("at_ns")
+    return end if isinstance(at_ns, int) and 0 <= at_ns < _MAX_NUMBER else {**end, "at_ns": None}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_rank(value: Any) -> TypeGuard[int]:
+    """Say whether this may be the number of a rank, or of ranks: a file may name any number."""
+    return isinstance(value, int) and 0 <= value < _MAX_RANKS
+
+
+def _ranks_left_out(run: RunFiles) -> list[int]:
+    return sorted({rank for rank in _list(run.about.get("ranks_left_out")) if _is_rank(rank)})
 
 
 def _read_work(run: RunFiles, path: Path) -> None:
@@ -162,17 +198,20 @@ def _read_work(run: RunFiles, path: Path) -> None:
     num_broken = 0
     notes = []
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_foreign(path, most=_MAX_NOTES_BYTES).splitlines()
     except OSError as error:
         run.missing.append(f"{path.name} cannot be read: {error.strerror}")
         return
     for line in lines:
         try:
             note = json.loads(line)
-            notes.append({**note, "at_ns": int(note["at_ns"]), "loader": int(note["loader"])})
-        except (ValueError, KeyError, TypeError, RecursionError):
+            at_ns, loader = int(note["at_ns"]), int(note["loader"])
+            if not 0 <= at_ns < _MAX_NUMBER or not 0 <= loader < _MAX_NUMBER:
+                raise ValueError("a number out of range")
+            notes.append({**note, "at_ns": at_ns, "loader": loader})
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             num_broken += 1
     if num_broken:
         run.missing.append(f"{num_broken} notes of the loader in {path.name} cannot be read")
-    if pid.isdigit():
+    if pid.isdecimal():
         run.work[int(pid)] = notes

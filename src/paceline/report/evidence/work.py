@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline.guard.observe.gauges import mean
 
+_MAX_NUMBER = 1 << 62  # a broken file may name any number
 _COUNTS = ("num_steps", "num_used", "num_dropped", "num_padded", "num_repeated", "num_skipped")
 
 
@@ -96,7 +97,7 @@ def _sort_in(notes: Sequence[Mapping[str, Any]], passes: dict[tuple[int, int], _
         current = passes.get((loader, counts.get(loader, 0)))
         if current is None:
             continue
-        if isinstance(note.get("step"), int):
+        if isinstance(note.get("step"), int) and abs(note["step"]) < _MAX_NUMBER:
             current.steps.setdefault(note["step"], []).append(note)
         elif isinstance(note.get("summary"), dict):
             current.summary = note["summary"]
@@ -104,11 +105,14 @@ def _sort_in(notes: Sequence[Mapping[str, Any]], passes: dict[tuple[int, int], _
 
 def _step(loader: int, epoch: int, step: int, notes: Sequence[Mapping[str, Any]]) -> WorkStep:
     first = notes[0]  # what balancing did is the same on all ranks
+    before, after = _number(first.get("before")), _number(first.get("after"))
+    if before is None or after is None:  # one is nothing without the other
+        before = after = None
     return WorkStep(
         loader=loader, epoch=epoch, step=step, at_ns=min(note["at_ns"] for note in notes),
         num_rows=sum(_whole(note.get("rows")) for note in notes),
         num_real=sum(_whole(note.get("real")) for note in notes),
-        imbalance_before=_number(first.get("before")), imbalance_after=_number(first.get("after")),
+        imbalance_before=before, imbalance_after=after,
         num_moved=_whole(first.get("moved")),
     )  # fmt: skip
 
@@ -129,8 +133,8 @@ def _epoch(loader: int, epoch: int, notes: _PassNotes, steps: Sequence[WorkStep]
 
 
 def _whole(value: Any, otherwise: int = 0) -> int:
-    return value if isinstance(value, int) else otherwise
+    return value if isinstance(value, int) and abs(value) < _MAX_NUMBER else otherwise
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) and abs(value) < _MAX_NUMBER else None

@@ -22,7 +22,13 @@ _HEAD_LINES = 3  # the rule, the head line and the names of columns
 
 
 def live_lines(
-    views: Sequence[JobView], *, columns: int, rows: int, notice: str = "", colours: str | None = "standard"
+    views: Sequence[JobView],
+    *,
+    columns: int,
+    rows: int,
+    notice: str = "",
+    warning: str = "",
+    colours: str | None = "standard",
 ) -> list[str]:
     """Return the lines of the view, narrower than the terminal, with the terminal's codes in them."""
     console = Console(
@@ -30,6 +36,8 @@ def live_lines(
         legacy_windows=False, _environ={},
     )  # fmt: skip
     foot = [line for view in views for line in _sentences(view)]
+    if warning:
+        foot.append(f"warnings: {terminal_safe(warning)}")
     if notice:
         foot.append(f"notice: {terminal_safe(notice)}")
     foot = foot[: max(1, rows - _HEAD_LINES - 1)]
@@ -179,7 +187,7 @@ def _short_ranks(ranks: Sequence[int]) -> str:
     return names if len(names) <= 40 else f"{len(ranks)} ranks"
 
 
-def live_text(views: Sequence[JobView]) -> str:
+def live_text(views: Sequence[JobView], warning: str = "") -> str:
     """Return the same in one line, for a log."""
     parts = []
     for view in views:
@@ -194,4 +202,6 @@ def live_text(views: Sequence[JobView]) -> str:
         share = mean(rank.share_in_calls for rank in view.ranks)
         text += f"; {_percent(share)} of the time in calls" if share is not None else ""
         parts.append("; ".join([text, *_sentences(view)]))
+    if warning and parts:
+        parts.append(f"warnings: {terminal_safe(warning)}")
     return f"paceline: {' | '.join(parts)}" if parts else "paceline: no rank has joined yet"

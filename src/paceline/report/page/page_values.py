@@ -77,6 +77,27 @@ class PageVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageWarning:
+    """What is certain and did not stop the job.
+
+    Attributes:
+        summary: The sentence.
+        cause: A slug.
+        cause_text: The same in words.
+        advice: What to change.
+        is_note: Whether programs do it on purpose too.
+        sites: The lines it is about, each with the source around it.
+    """
+
+    summary: str
+    cause: str
+    cause_text: str
+    advice: str
+    is_note: bool
+    sites: tuple[tuple[str, tuple[SourceLine, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """Everything that a page shows.
 
@@ -84,6 +105,7 @@ class Page:
         title: Of the browser's tab and the page.
         header: Names and values for the line below the title: command, ranks, when, how long.
         verdict: What stands at the top.
+        warnings: What did not stop the job.
         figures: A few names and values below the verdict, for a run without a finding.
         timeline: What the script draws; see `timeline.py`.
         costs: Who waited, and for whom.
@@ -95,6 +117,7 @@ class Page:
     title: str
     header: tuple[tuple[str, str], ...] = ()
     verdict: PageVerdict | None = None
+    warnings: tuple[PageWarning, ...] = ()
     figures: tuple[tuple[str, str], ...] = ()
     timeline: Mapping[str, Any] | None = None
     costs: Costs | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from paceline.errors import name_ranks
 from paceline.guard.verdict.finding import GroupState, RankGroup
+from paceline.guard.verdict.rank_names import name_ranks
 from paceline.report.page.page_values import RankCard, SourceLine
 
 SOURCE_AROUND = 4  # lines before a site, and the same number after it

@@ -16,7 +16,7 @@ from paceline.report.evidence.run_files import RunFiles
 from paceline.report.page.charts import seconds_text
 from paceline.report.page.page_values import Page, PageVerdict
 from paceline.report.page.rank_cards import lines_around
-from paceline.report.page.run_verdict import run_verdict
+from paceline.report.page.run_verdict import page_warnings, run_verdict
 from paceline.report.page.timeline import TICK_NS, timeline_values
 
 _MOST_LINED_SITES = 300
@@ -38,6 +38,7 @@ def page_of_run(run: RunFiles) -> Page:
         title=f"paceline: {verdict.label}",
         header=_header(run, calls),
         verdict=verdict,
+        warnings=page_warnings(run),
         figures=() if evidence is None or run.finding is not None else _figures(evidence),
         timeline=timeline if calls is not None and len(calls) else None,
         costs=None if evidence is None or not len(evidence.calls) else evidence.costs,

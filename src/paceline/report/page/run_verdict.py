@@ -9,13 +9,16 @@ import numpy as np
 
 from paceline.errors import name_ranks
 from paceline.guard.verdict.finding import Finding, RankGroup
-from paceline.process.exit_codes import signal_name, signal_of
+from paceline.guard.verdict.rank_names import naming
+from paceline.process.exit_codes import FINDING_CODE, signal_name, signal_of
 from paceline.report.evidence.call_table import Calls
 from paceline.report.evidence.run_files import RunFiles
-from paceline.report.page.page_values import PageVerdict, RankCard
+from paceline.report.page.page_values import PageVerdict, PageWarning, RankCard
 from paceline.report.page.rank_cards import SOURCE_AROUND, lines_around, position_text, rank_card, sentence
 
 _UNREADABLE = "The guard found a rank out of line, but what it found cannot be read."
+# how the detail of an end that nothing speaks against ends
+_GOOD_ENDS = ("(0)", "(None)", "end of the script", "to SystemExit", "is not known")
 _NOTHING_FOUND = "The guard found nothing out of line: no call that did not fit, nobody who could never move."
 
 
@@ -29,6 +32,9 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
         num = run.world_size
         said = f"All {num:,} ranks stayed in line and ended well." if num > 1 else "The job ended well."
         return PageVerdict(tone="good", label="ended well", summary=said)
+    if outcome == "failed" and run.warnings and (run.diagnosis or {}).get("exit_code") == FINDING_CODE:
+        said = f"The job ended well, but with warnings; its exit code is {FINDING_CODE} because of --strict."
+        return PageVerdict(tone="warn", label="warnings", summary=said)
     if outcome == "failed":
         code = (run.diagnosis or {}).get("exit_code")
         said = f"The job ended with exit code {code}{_signal(code)}."
@@ -37,6 +43,21 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
         return PageVerdict(tone="bad", label="finding", summary=_UNREADABLE, groups=ends)
     said = "How the run ended is not on disk."
     return PageVerdict(tone="plain", label="not known", summary=said, groups=ends)
+
+
+def page_warnings(run: RunFiles) -> tuple[PageWarning, ...]:
+    """Return what did not stop the job, what programs do on purpose last."""
+    return tuple(
+        PageWarning(
+            summary=sentence(warning.summary),
+            cause=warning.cause,
+            cause_text=warning.cause.sentence,
+            advice=sentence(warning.advice),
+            is_note=warning.cause.is_note,
+            sites=tuple((site, lines_around(run.sources, site, around=SOURCE_AROUND)) for site in warning.sites),
+        )
+        for warning in sorted(run.warnings, key=lambda warning: warning.cause.is_note)
+    )
 
 
 def _signal(code: Any) -> str:
@@ -73,7 +94,8 @@ def _card(
 ) -> RankCard:
     position = (group.communicator, group.sequence) if at is None else at
     focus = _focus(calls, group.ranks, *position)
-    return rank_card(group, run.sources, out_of_line=finding.ranks, focus=focus)
+    with naming(finding.world_ranks):
+        return rank_card(group, run.sources, out_of_line=finding.ranks, focus=focus)
 
 
 def _focus(
@@ -101,7 +123,7 @@ def _ends(run: RunFiles) -> tuple[RankCard, ...]:
     """Group ranks that ended badly, by how."""
     groups: dict[tuple[str, str, str], list[int]] = {}
     for rank, end in run.ends.items():
-        if end.get("kind") != "exited" or not str(end.get("detail")).endswith(("(0)", "(None)", "end of the script")):
+        if end.get("kind") != "exited" or not str(end.get("detail")).endswith(_GOOD_ENDS):
             key = (str(end.get("kind") or "ended"), str(end.get("site") or ""), str(end.get("detail") or ""))
             groups.setdefault(key, []).append(rank)
     return tuple(

@@ -62,7 +62,9 @@ def timeline_values(
         "arguments": texts.arguments,
         "sites": list(calls.sites),
         "lines": dict(lines or {}),
-        "communicators": [[known.name, name_ranks(known.ranks)] for known in calls.communicators],
+        "communicators": [
+            [known.name, name_ranks(rank for rank in known.ranks if rank >= 0)] for known in calls.communicators
+        ],
         "ranks": [{"rank": rank, **columns} for rank, columns in rows.items()],
         "steps": _thinned(steps.marks if steps is not None else ()),
         "epochs": [] if steps is None else [[at // TICK_NS, epoch] for at, epoch in steps.epochs],

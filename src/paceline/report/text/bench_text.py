@@ -11,6 +11,7 @@ from paceline.bench.results.run_summary import Metrics, RunSummary
 from paceline.bench.workload.sections import Workload
 from paceline.errors import name_ranks
 from paceline.plan import Summary
+from paceline.report.safe_text import terminal_safe
 from paceline.report.text.tables import groups_text, table_text
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -122,6 +123,8 @@ def _own_rows(summary: RunSummary) -> list[list[str]]:
         parts += [f"{counts[f'num_{name}']} {name}" for name in ("padded", "repeated") if counts[f"num_{name}"]]
         rows.append([f"  samples of an epoch ({phase})", ", ".join(parts)])
     rows.append(["  read in total", f"{own['samples_read']} samples, {size_text(own['bytes_read'])}"])
+    if own.get("log_lines_left_out"):
+        rows.append(["  damaged lines of logs", f"{own['log_lines_left_out']}, left out of these figures"])
     if own["time_to_first_batch_seconds"] is not None:
         rows.append(["  launch to first batch", f"{own['time_to_first_batch_seconds']:.2f} s"])
     waits = {name: seconds for name, seconds in own["load_seconds_percentiles"].items() if seconds is not None}
@@ -161,7 +164,7 @@ def comparison_as_text(
     first = _runs_text(each.first for each in comparisons)
     second = _runs_text(each.second for each in comparisons)
     lines = [f"A: {names[0]} ({first}); B: {names[1]} ({second})"]
-    lines += [f"they differ in {difference}" for difference in differences]
+    lines += [f"they differ in {terminal_safe(difference)}" for difference in differences]
     return "\n".join([*lines, table_text(["figure", "A", "B", "B/A", "lowest to highest", ""], rows)])
 
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from paceline.doctor.flight import FlightRecord, finding_of
-from paceline.doctor.observed_job import Diagnosis, SeenRank, Thread
+from paceline.doctor.nccl_ras import RasCommunicator
+from paceline.doctor.observed_job import Diagnosis, SeenRank
 from paceline.errors import name_ranks
 from paceline.guard.verdict.finding_json import finding_to_json, group_to_json
+from paceline.process.native_stacks import Thread
 from paceline.report.safe_text import terminal_safe
 from paceline.report.text.tables import table_text
 
@@ -58,7 +60,20 @@ def flight_as_text(record: FlightRecord, *, colours: bool = False) -> str:
     return "\n".join(lines)
 
 
-def doctor_as_json(exit_code: int, diagnoses: Sequence[Diagnosis], record: FlightRecord | None) -> dict[str, Any]:
+def ras_as_text(communicators: Sequence[RasCommunicator], *, colours: bool = False) -> str:
+    """Return what NCCL's RAS has answered."""
+    key, end = (_COLOURS[name] if colours else "" for name in ("key", "end"))
+    texts = [text for communicator in communicators if (text := communicator.text) is not None]
+    lines = [f"{key}RAS of NCCL, {len(communicators)} communicators:{end}", *(f"  {terminal_safe(t)}" for t in texts)]
+    return "\n".join(lines if texts else [*lines, "  all ranks have answered, and have counted the same"])
+
+
+def doctor_as_json(
+    exit_code: int,
+    diagnoses: Sequence[Diagnosis],
+    record: FlightRecord | None,
+    ras: Sequence[RasCommunicator] | None = None,
+) -> dict[str, Any]:
     """Return everything as values that json can write: a diagnosis like that of a run, and each job with its stacks."""
     finding = next((diagnosis.finding for diagnosis in diagnoses if diagnosis.finding is not None), None)
     if finding is None and record is not None:
@@ -70,6 +85,17 @@ def doctor_as_json(exit_code: int, diagnoses: Sequence[Diagnosis], record: Fligh
         "finding": finding_to_json(finding) if finding is not None else None,
         "jobs": [_job_as_json(diagnosis) for diagnosis in diagnoses],
         "flight_recorder": _flight_as_json(record),
+        "nccl_ras": None if ras is None else [_ras_as_json(communicator) for communicator in ras],
+    }
+
+
+def _ras_as_json(communicator: RasCommunicator) -> dict[str, Any]:
+    return {
+        "name": communicator.name,
+        "size": communicator.size,
+        "behind": list(communicator.behind()),
+        "missing": list(communicator.missing),
+        "says": communicator.text,
     }
 
 
@@ -118,5 +144,6 @@ def _flight_as_json(record: FlightRecord | None) -> dict[str, Any] | None:
         "mismatch": record.mismatch,
         "odd_ranks": list(record.odd_ranks),
         "says": list(record.says),
+        "look_at": list(record.look_at),
         "problems": list(record.problems),
     }

@@ -78,7 +78,9 @@ def guarded_as_text(case: Case, ended: ObservedRun) -> str:
         lines += [f"  rank {rank} | {line}" for line in [*seen.out.splitlines(), *seen.err.splitlines()[-1:]]]
     from_guard = [line for line in ended.output.splitlines() if not line.startswith("  records:")]
     if ended.outcome is not None and ended.outcome["finding"] is None and ended.exit_code == 0:
-        from_guard.append(f"no finding; exit code 0 after {ended.seconds:.1f} s; {ending_of(case, ended)}")
+        number = len(ended.outcome["warnings"])
+        warned = f", {number} {'warning' if number == 1 else 'warnings'}" if number else ""
+        from_guard.append(f"no finding{warned}; exit code 0 after {ended.seconds:.1f} s; {ending_of(case, ended)}")
     return "\n".join([*lines, *from_guard])
 
 
