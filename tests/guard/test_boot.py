@@ -31,7 +31,7 @@ def _run(command: list[str], folder: Path, *, watched: bool, path: str = "") -> 
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     if watched:
         records = folder / "records"
-        records.mkdir(exist_ok=True)
+        records.mkdir(mode=0o700, exist_ok=True)
         environment |= {
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_BOOT), path])),
             "PACELINE_RUN_FOLDER": str(records),

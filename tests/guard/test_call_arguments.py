@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -17,13 +18,16 @@ import pytest
 import torch.distributed.distributed_c10d as c10d
 
 from paceline.guard.rank.call_recorder import Recorder
-from paceline.guard.rank.mpi import mpi_collective_arguments, mpi_message_arguments
+from paceline.guard.rank.mpi import mpi_collective_arguments
+from paceline.guard.rank.mpi.messages import mpi_message_arguments
 from paceline.guard.rank.mpi.mpi_constants import MpiConstants, number_or_outsider
+from paceline.guard.rank.mpi.mpi_handles import handle_reader
 from paceline.guard.rank.torch import torch_collective_arguments
 from paceline.guard.rank.torch.torch_module import member_number
 from paceline.guard.shared_memory.layout import ANY, NOBODY
 from paceline.guard.shared_memory.nobody import decode_outsider
 
+_WITHOUT_STATUS = ("Irecv", "irecv", "Recv_init", "Isendrecv", "Isendrecv_replace")  # read like those that have one
 MPI_NAMES = """
     import json
     import mpi4py
@@ -70,7 +74,7 @@ def test_collectives_of_mpi4py_are_read_under_its_own_names(mpi_texts: dict[str,
 @pytest.mark.parametrize("name", mpi_message_arguments.READERS)
 def test_messages_of_mpi4py_are_read_under_its_own_names(mpi_texts: dict[str, str], name: str) -> None:
     ours, theirs = parameters(mpi_message_arguments.READERS[name])[1:], mpi_parameters(mpi_texts[name])
-    assert ours == theirs or (ours == [*theirs, "status"] and name in ("Irecv", "irecv", "Recv_init"))
+    assert ours == theirs or (ours == [*theirs, "status"] and name in _WITHOUT_STATUS)
 
 
 @pytest.mark.parametrize("name", torch_collective_arguments.READERS)
@@ -140,3 +144,19 @@ def test_a_root_or_a_sent_tag_of_minus_one_is_not_taken_for_none() -> None:
 def test_what_is_no_number_is_left_to_mpi4py() -> None:
     with pytest.raises(TypeError, match="an integer is required, not '1'"):
         number_or_outsider("1")
+
+
+def test_a_handle_is_read_as_the_version_of_mpi4py_tells_it() -> None:
+    class Later:
+        @property
+        def handle(self) -> int:
+            return 7
+
+    class OfUser(Later):
+        handle = "mine"  # type: ignore[assignment]
+
+    class Earlier:
+        pass
+
+    assert handle_reader(SimpleNamespace(), Later)(OfUser()) == 7
+    assert handle_reader(SimpleNamespace(_handleof=lambda made: 8), Earlier)(Earlier()) == 8

@@ -7,11 +7,16 @@ if a function comes to stand between the user and the recorder, or leaves, and i
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import pytest
+
+from paceline.guard.rank.compiled_recorder import IN_PYTHON
 
 # Notes which frame each kind of call starts from, then follows the calls of `make_calls`, in a process of one rank.
 _BEGIN = """
@@ -35,6 +40,7 @@ _END = """
     print(json.dumps(frames))
     """
 
+# A call that makes a handle asks twice: the handle is counted by the line that made it.
 MPI_CALLS = """
     import numpy
     from mpi4py import MPI
@@ -46,9 +52,9 @@ MPI_CALLS = """
         comm.Allreduce(one, other)  # call
         comm.Bcast(one, root=0)  # call
         comm.bcast(1)  # call
-        half = comm.Split(0)  # call
+        half = comm.Split(0)  # calls: 2
         half.Barrier()  # call
-        comm.Create_group(comm.Get_group())  # call
+        comm.Create_group(comm.Get_group())  # calls: 3
         started = comm.Iallreduce(one, other)  # call
         started.Wait()  # call
         started = comm.Isend(one, 0, 3)  # call
@@ -76,6 +82,13 @@ MPI_CALLS = """
         started = comm.Isend(one, 0)  # call
         comm.Mprobe().Recv(other)  # call
         started.Wait()  # call
+        half.Disconnect()  # call
+        window = MPI.Win.Create(one, comm=comm)  # calls: 2
+        window.Fence()  # call
+        window.Free()  # call
+        file = MPI.File.Open(comm, sys.argv[1] + "/file", MPI.MODE_CREATE | MPI.MODE_WRONLY)  # calls: 2
+        file.Sync()  # call
+        file.Close()  # call
     """
 
 # Rank and world size come from the address: the guard does not know them before the group is there. A rank may not
@@ -94,24 +107,38 @@ TORCH_CALLS = """
         dist.all_gather_object([None], "x")  # call
         work = dist.all_reduce(value, async_op=True)  # call
         work.wait()  # call
-        group = dist.new_group([0])  # call
+        store = dist.HashStore()
+        store.set("key", "value")
+        store.get("key")  # call
+        store.wait(["key"])  # call
+        group = dist.new_group([0])  # calls: 2
         dist.barrier(group=group)  # call
-        for function in (dist.send, dist.recv, dist.isend, dist.irecv):
-            with contextlib.suppress(ValueError, RuntimeError):
-                function(value, 0)  # calls: 4
+        with contextlib.suppress(ValueError, RuntimeError):
+            dist.send(value, 0)  # call
+        with contextlib.suppress(ValueError, RuntimeError):
+            dist.recv(value, 0)  # call
+        with contextlib.suppress(ValueError, RuntimeError):
+            dist.isend(value, 0)  # call
+        with contextlib.suppress(ValueError, RuntimeError):
+            dist.irecv(value, 0)  # call
         dist.destroy_process_group()
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # call
         dist.destroy_process_group()
     """
 
 
-def check_frames(folder: Path, calls: str) -> None:
+# The compiled recorder asks for the site of a line once, so each line of the scripts makes one call.
+in_both_ways = pytest.mark.parametrize("in_python", ["1", ""], ids=["python", "compiled"])
+
+
+def check_frames(folder: Path, calls: str, in_python: str) -> None:
     """Run the calls and compare the frames that they were recorded from with the marked lines."""
     script = folder / "script.py"
     script.write_text("".join(map(textwrap.dedent, (_BEGIN, calls, _END))))
     done = subprocess.run(
-        [sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=100, check=False
-    )
+        [sys.executable, str(script), str(folder)], env={**os.environ, IN_PYTHON: in_python}, capture_output=True,
+        text=True, timeout=100, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     expected = []
     for line, text in enumerate(script.read_text().splitlines(), start=1):
@@ -121,9 +148,18 @@ def check_frames(folder: Path, calls: str) -> None:
     assert json.loads(done.stdout.splitlines()[-1]) == expected
 
 
-def test_calls_of_mpi4py_are_recorded_from_the_users_own_frame(tmp_path: Path) -> None:
-    check_frames(tmp_path, MPI_CALLS)
+@in_both_ways
+def test_calls_of_mpi4py_are_recorded_from_the_users_own_frame(tmp_path: Path, in_python: str) -> None:
+    check_frames(tmp_path, MPI_CALLS, in_python)
 
 
-def test_calls_of_torch_are_recorded_from_the_users_own_frame(tmp_path: Path) -> None:
-    check_frames(tmp_path, TORCH_CALLS)
+@in_both_ways
+def test_calls_of_torch_are_recorded_from_the_users_own_frame(tmp_path: Path, in_python: str) -> None:
+    check_frames(tmp_path, TORCH_CALLS, in_python)
+
+
+def test_frames_of_python_itself_without_a_file_are_never_where_a_rank_exits() -> None:
+    frames = "[('<frozen runpy>', 88, '_run_code')]"
+    asked = f"from paceline.guard.rank.call_sites import _user_frames; print(_user_frames({frames}))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -19,7 +19,10 @@ from paceline.guard.observe.rank_ends import rank_end
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.rank.call_recorder import Recorder
+from paceline.guard.rank.process_end import describe_error
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.loader import LoadError
+from paceline.loader.agreement.problem import Problem
 from paceline.process.procfs import start_time
 
 _DEADLINE = 60.0
@@ -238,3 +241,19 @@ def test_a_time_limit_that_ran_out_is_told_from_a_peer_that_has_gone(
     process.close()
     assert end is not None
     assert (end.timed_out, end.by_peer) == (timed_out, by_peer)
+
+
+@pytest.mark.parametrize("of_another", [True, False])
+def test_an_error_that_the_loader_brings_to_all_ranks_is_the_fault_of_one(tmp_path: Path, of_another: bool) -> None:
+    error = LoadError(Problem(text="EOFError", rank=1, epoch=0, step=2), is_of_another_rank=of_another)
+    recorder = Recorder(tmp_path, "world.0.0", rank=0, world_size=2)
+    recorder.ring.write_text({"raised": describe_error(error)})
+    recorder.end(1)
+    reader = RingReader(tmp_path / "ring.world.0.0")
+    reader.read_texts()
+    process = ProcessHandle(os.getpid(), start_time(os.getpid()))
+    end = rank_end(WatchedRank(reader, process, 0))
+    reader.close()
+    process.close()
+    assert end is not None
+    assert end.by_peer == of_another

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.guard.observe.job_worlds import JobMembers, WorldMember, group_into_jobs
+from paceline.guard.observe.worlds.job_worlds import JobMembers, WorldMember, group_into_jobs
 
 
 def world(name: str, size: int, ranks: dict[str, int]) -> list[WorldMember]:

@@ -16,7 +16,7 @@ from paceline.guard.verdict.diagnose import find_certain, find_stuck
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Stop, Waiting
-from paceline.guard.verdict.stuck_ranks import stuck_ranks
+from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 
 _COLLECTIVES = ["Barrier", "Allreduce", "Bcast", "Reduce", "allgather"]
 Ranks = tuple[int, ...]
@@ -96,7 +96,7 @@ def test_a_correct_job_gives_no_finding_at_any_moment(
     assert all(rank.ended for rank in job.ranks), "the simulated job is not correct"
 
 
-def _mutate(data: DataObject, call: Call, num_ranks: int) -> list[Call]:
+def mutate(data: DataObject, call: Call, num_ranks: int) -> list[Call]:
     """Return what a rank does instead of one collective."""
     extra = replace(call, operation="Scan", root=-1, reduction="MAX", site="job.py:99")
     changed: list[list[Call]] = [[], [extra, call], [extra]]
@@ -125,7 +125,7 @@ def test_one_wrong_collective_gives_a_finding_that_names_its_rank(
         return
     guilty, at = data.draw(st.sampled_from(places))
     call = ranks[guilty][at]
-    ranks[guilty][at : at + 1] = _mutate(data, call, len(communicators[call.communicator].ranks))
+    ranks[guilty][at : at + 1] = mutate(data, call, len(communicators[call.communicator].ranks))
     finding = _run(Job(ranks, communicators, buffers=buffers, ends={}), data, look_every=1)
     assert finding is not None
     assert guilty in finding.ranks, finding

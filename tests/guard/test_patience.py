@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from paceline.guard.judge import patience
-from paceline.guard.judge.patience import GATHER_SECONDS, MOST_SECONDS, Patience, coming_ranks
+from paceline.guard.judge.patience import GATHER_SECONDS, LEAVE_SECONDS, MOST_SECONDS, Patience, coming_ranks
 from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind, GroupState, RankGroup
 from paceline.process.procfs import processor_seconds, starved_seconds
 
@@ -113,6 +113,17 @@ def test_ranks_that_wait_for_ever_may_be_explained_by_one_that_is_starved(clock:
     clock.now, starved[0] = clock.now + 1.0, 7.9
     assert held.holds_back(deadlock, {0}, starved.__getitem__)
     assert not held.holds_back(deadlock, set(), starved.__getitem__), "nobody is left who could tell more"
+
+
+def test_a_rank_that_polls_inside_a_call_is_not_starved(clock: Clock) -> None:
+    deadlock = replace(TWO_OF_THREE, kind=FindingKind.DEADLOCK)
+    held = Patience()
+    starved, inside = {0: 7.0}, {0: 3.0}
+    assert held.holds_back(deadlock, {0}, starved.__getitem__, inside)
+    clock.now, starved[0] = clock.now + 0.6, 7.4
+    assert held.holds_back(deadlock, {0}, starved.__getitem__, {0: 3.0 + LEAVE_SECONDS / 2}), "it had too little"
+    assert not held.holds_back(deadlock, {0}, starved.__getitem__, {0: 3.01 + LEAVE_SECONDS}), "it could have left"
+    assert held.holds_back(deadlock, {0}, starved.__getitem__, {}), "it has left, and computes"
 
 
 def test_the_next_finding_is_held_back_anew(clock: Clock) -> None:

@@ -97,6 +97,50 @@ def test_an_end_is_told_as_it_was(body: str, kind: EndKind, detail: str, exit_co
         assert end.exit_code == exit_code
 
 
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ("pass", "came to the end of the script"),
+        ("try: sys.exit(3)\nexcept SystemExit: pass", "came to the end of the script"),
+        ("sys.exit(3)", "sys.exit(3)"),
+        ("raise SystemExit(3)", "SystemExit, with a code that is not known"),
+        ("raise SystemExit", "SystemExit, with a code that is not known"),
+    ],
+)
+@pytest.mark.parametrize("how", ["file", "folder", "module"])
+def test_an_end_is_told_while_the_process_is_still_there_and_has_no_exit_code(
+    body: str, detail: str, how: str, tmp_path: Path
+) -> None:
+    name = "__main__" if how == "folder" else "script"
+    waits = "import atexit; atexit.register(lambda: (print('ready', flush=True), sys.stdin.read()))"
+    # registered before the hooks, and so run after them: as MPI_Finalize, which waits for other ranks
+    program = f"import sys\n{waits}\n{textwrap.dedent(_WATCHED)}{body}\n"
+    (tmp_path / f"{name}.py").write_text(program)
+    script = {"file": ["script.py"], "folder": ["."], "module": ["-m", "script"]}[how]
+    process = subprocess.Popen(
+        [sys.executable, *script, str(tmp_path)], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        (path,) = tmp_path.glob("ring.*")
+        reader = RingReader(path)
+        reader.read_texts()
+        held = ProcessHandle(reader.word(layout.PID), reader.word(layout.START_TIME))
+        end = rank_end(WatchedRank(reader, held, kills_before=0))
+        held.close()
+        reader.close()
+    finally:
+        process.kill()
+        process.communicate()
+    assert end is not None
+    if how != "file" and "sys.exit" not in body:  # Python does not show it
+        detail = "came to the end of the script, or to SystemExit"
+    if how != "file" and "except" in body:
+        detail = "sys.exit(3)"
+    assert end.detail == detail
+
+
 def test_an_exception_is_told_before_python_waits_for_threads(tmp_path: Path) -> None:
     body = """
         import threading

@@ -93,6 +93,9 @@ def test_the_last_exception_is_told_with_its_line_and_the_call_that_raised_it(
     [
         ({"errno": errno.ENOSPC}, "disk-full", False),
         ({"type": "MemoryError"}, "out-of-memory", False),
+        ({"errno": errno.ENOMEM}, "out-of-memory", False),
+        ({"type": "RuntimeError", "message": "can't allocate memory: you tried to"}, "out-of-memory", False),
+        ({"type": "RuntimeError", "message": "CUDA out of memory. Tried to allocate"}, "out-of-memory", False),
         ({"type": "RuntimeError", "message": "Connection closed by peer [127.0.0.1]:5"}, None, True),
     ],
 )
@@ -117,7 +120,9 @@ def test_a_long_message_is_cut(recorder: Recorder, rank: WatchedRank) -> None:
         ({"exit": 0, "how": "sys.exit"}, layout.EXITS, EndKind.EXITED, "sys.exit(0)"),
         ({"exit": 2, "how": "os._exit"}, layout.EXITS_AT_ONCE, EndKind.EXITED, "os._exit(2)"),
         ({"abort": 5}, layout.ABORTS, EndKind.ABORTED, "Abort(5)"),
-        ({}, layout.EXITS, EndKind.EXITED, "came to the end of the script"),
+        ({"finished": True}, layout.EXITS, EndKind.EXITED, "came to the end of the script"),
+        ({"finished": False}, layout.EXITS, EndKind.EXITED, "SystemExit, with a code that is not known"),
+        ({}, layout.EXITS, EndKind.EXITED, "came to the end of the script, or to SystemExit"),
     ],
 )
 def test_a_rank_that_leaves_says_how(
@@ -128,6 +133,14 @@ def test_a_rank_that_leaves_says_how(
     recorder.end(how)
     end = end_of(rank)
     assert (end.kind, end.detail) == (kind, detail)
+
+
+def test_a_rank_that_caught_its_exit_has_come_to_the_end_of_the_script(recorder: Recorder, rank: WatchedRank) -> None:
+    recorder.ring.write_text({"exit": 3, "how": "sys.exit"})
+    recorder.ring.write_text({"finished": True})
+    recorder.end(layout.EXITS)
+    end = end_of(rank)
+    assert (end.detail, end.exit_code) == ("came to the end of the script", None)
 
 
 def test_a_rank_that_was_killed_is_told_by_its_signal(rank: WatchedRank, process: subprocess.Popen[bytes]) -> None:

@@ -13,8 +13,9 @@ from paceline.guard.observe.board_reader import differing_positions, differing_r
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.compiled_recorder import RecorderInUse
 from paceline.guard.rank.mpi.mpi_buffers import dtype_code
-from paceline.guard.run.kept_records import copy_used
+from paceline.guard.run.kept_records import write_used
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.run.run_registry import (
     OngoingRun,
@@ -49,9 +50,11 @@ from paceline.guard.verdict.finding import (
 BARRIER, ALLREDUCE = BY_NAME["Barrier"].code, BY_NAME["Allreduce"].code
 
 
-@pytest.fixture
-def recorder(tmp_path: Path) -> Recorder:
-    return Recorder(tmp_path, "world.0.0", rank=0, world_size=3)
+@pytest.fixture(params=[Recorder, RecorderInUse], ids=["python", "compiled"])
+def recorder(request: pytest.FixtureRequest, tmp_path: Path) -> Recorder:
+    made = request.param(tmp_path, "world.0.0", rank=0, world_size=3)
+    assert isinstance(made, Recorder)
+    return made
 
 
 @pytest.fixture
@@ -150,15 +153,35 @@ def test_messages_are_counted_by_peer_and_tag(recorder: Recorder, world: Communi
     for tag in (1, 1, 2):
         recorder.messages.count(world, SENT, 2, tag)
     recorder.messages.count(world, RECEIVED, 1, 9)
-    sent, received = read(recorder).channels()
-    assert sent == {("world.0.mpi-world", 2, 1): 2, ("world.0.mpi-world", 2, 2): 1}
-    assert received == {("world.0.mpi-world", 1, 9): 1}
+    counts = read(recorder).channels()
+    assert counts[SENT] == {("world.0.mpi-world", 2, 1): 2, ("world.0.mpi-world", 2, 2): 1}
+    assert counts[RECEIVED] == {("world.0.mpi-world", 1, 9): 1}
 
 
 def test_more_tags_than_there_is_room_for_are_said_to_be_lost(recorder: Recorder, world: Communicator) -> None:
     for tag in range(layout.MAX_CHANNELS + 1):
         recorder.messages.count(world, SENT, 1, tag)
     assert read(recorder).word(layout.LOST) & layout.LOST_CHANNELS
+
+
+def test_tokens_and_locks_leave_room_for_messages(recorder: Recorder, world: Communicator) -> None:
+    for member in range(layout.MAX_CHANNELS // 2 + 1):
+        recorder.messages.change(world, layout.GIVEN, member, layout.POST_TOKEN, 1)
+    assert read(recorder).word(layout.LOST) == layout.LOST_WINDOWS
+    recorder.messages.count(world, SENT, 1, 7)
+    assert read(recorder).channels()[SENT] == {("world.0.mpi-world", 1, 7): 1}
+
+
+def test_a_lock_that_is_not_held_cannot_be_given_back(recorder: Recorder, world: Communicator) -> None:
+    for by, held in ((1, 1), (-1, 0), (-1, 0), (1, 1)):
+        recorder.messages.change(world, layout.HELD, 2, layout.EXCLUSIVE_LOCK, by)
+        assert read(recorder).channels()[layout.HELD] == {("world.0.mpi-world", 2, layout.EXCLUSIVE_LOCK): held}
+
+
+def test_a_window_that_there_is_no_room_for_does_not_hide_communicators(recorder: Recorder) -> None:
+    assert recorder.communicator("window-1", "Win", range(3), 0, reserve=layout.TEXT_BYTES_MAX) is None
+    assert read(recorder).word(layout.LOST) == layout.LOST_WINDOWS
+    assert recorder.communicator("mpi-part", "Split", range(3), 0) is not None
 
 
 def test_which_message_a_receive_takes_is_known_only_if_it_is_certain(recorder: Recorder, world: Communicator) -> None:
@@ -194,6 +217,14 @@ def test_a_reserved_thread_counts_before_it_has_begun(recorder: Recorder) -> Non
     assert read(recorder).threads() == (None,)
 
 
+def test_code_that_is_equal_and_lies_in_other_files_has_a_site_each(recorder: Recorder, world: Communicator) -> None:
+    for number in range(50):  # each code object takes the place of one that would be gone, if it were not kept
+        code = compile("begin(world, operation, depth=1)", f"/job/part{number}.py", "exec")
+        exec(code, {"begin": recorder.begin_collective, "world": world, "operation": BARRIER})
+        del code
+    assert [call.site for call in read(recorder).history(100)] == [f"/job/part{number}.py:1" for number in range(50)]
+
+
 def test_texts_that_do_not_fit_are_left_out(recorder: Recorder) -> None:
     for _ in range(3000):
         recorder.ring.write_text({"raised": {"message": "x" * 200}})
@@ -213,6 +244,19 @@ def test_the_later_of_two_sees_the_earlier(tmp_path: Path, num_members: int) -> 
     other = pack_call(ALLREDUCE, -1, 1)
     assert members[-1].meet(1, other, pack_size(13, 8)) == 0
     assert differing_positions(tmp_path, ["w.0"]) == [("w.0.c", 1)]
+
+
+@pytest.mark.parametrize("num_members", [2, 3])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_sizes_are_compared_where_one_reduction_is_not_known(tmp_path: Path, num_members: int, swapped: bool) -> None:
+    """The dispatcher of torch does not tell which reduction DDP asks for."""
+    members = boards(tmp_path, num_members)
+    calls = [pack_call(ALLREDUCE, -1, 1), pack_call(ALLREDUCE, -1, UNKNOWN_REDUCTION)]
+    one, other = reversed(calls) if swapped else calls
+    assert members[0].meet(1, one, pack_size(13, 8)) == -1
+    assert members[1].meet(1, other, pack_size(13, 8)) == -1
+    assert members[0].meet(2, one, pack_size(13, 8)) == -1
+    assert members[1].meet(2, other, pack_size(13, 196)) == 0
 
 
 def test_a_board_that_is_removed_while_boards_are_read_is_left_out(tmp_path: Path) -> None:
@@ -309,7 +353,7 @@ def test_a_kept_record_is_the_same_and_takes_only_the_space_that_was_used(
 ) -> None:
     recorder.begin_collective(world, BARRIER, depth=1)
     source, kept = recorder.folder / f"ring.{recorder.name}", tmp_path / "kept"
-    num_bytes = copy_used(source, kept)
+    num_bytes = write_used(source.read_bytes(), kept)
     assert kept.read_bytes() == source.read_bytes()
     assert num_bytes < layout.RING_BYTES // 16
 

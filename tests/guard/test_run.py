@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
+from tests.helpers.run_in_progress import folder_of_run
 
 from paceline.guard.run.watch_options import WatchOptions, run_command
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
@@ -135,7 +136,7 @@ def test_a_job_that_is_right_leaves_nothing_and_says_nothing(tmp_path: Path) -> 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outcome.json", "train.py"]
     outcome = json.loads((tmp_path / "outcome.json").read_text())
-    assert outcome == {"version": 1, "outcome": "ok", "exit_code": 0, "finding": None}
+    assert outcome == {"version": 1, "outcome": "ok", "exit_code": 0, "finding": None, "warnings": []}
 
 
 def test_a_job_that_fails_by_itself_is_failed_and_not_a_finding(tmp_path: Path) -> None:
@@ -150,9 +151,13 @@ def test_a_job_that_fails_by_itself_is_failed_and_not_a_finding(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("late", "doing"),
     [
-        ("time.sleep(2.5)", "sleeping"),
-        ("any(time.monotonic() > end for end in [time.monotonic() + 2.5] for _ in iter(int, 1))", "computing"),
-        ("ctypes.PyDLL(None).usleep(2_500_000)", "sleeping"),  # in compiled code, and lets no Python run
+        ("time.sleep(2.5)", "sleeping: train.py:5"),
+        (
+            "any(time.monotonic() > end for end in [time.monotonic() + 2.5] for _ in iter(int, 1))",
+            "computing: train.py:5",
+        ),
+        # compiled code that a question would wake too early: it is not asked
+        ("ctypes.PyDLL(None).usleep(2_500_000)", "sleeping: its stack cannot be read"),
     ],
 )
 def test_a_straggler_is_shown_with_its_stack_and_left_alone(tmp_path: Path, late: str, doing: str) -> None:
@@ -163,7 +168,7 @@ def test_a_straggler_is_shown_with_its_stack_and_left_alone(tmp_path: Path, late
     assert notices, done.stderr
     assert "rank 0 has waited" in notices[0]
     assert "in Barrier at train.py:6 for rank 1" in notices[0]
-    assert f"  rank 1 is {doing}: train.py:5" in done.stderr
+    assert f"  rank 1 is {doing}" in done.stderr
 
 
 def test_a_limit_makes_waiting_fatal(tmp_path: Path) -> None:
@@ -274,16 +279,12 @@ def test_a_second_signal_ends_the_job_at_once(tmp_path: Path) -> None:
     assert process.returncode == 128 + signal.SIGTERM
 
 
-def _is_judge(path: Path, pid: int) -> bool:
-    return path.read_text().split()[0] == str(pid)
-
-
 def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
     before = mpi_files_now()
     process = _start_waiting_job(tmp_path)
     tree = psutil.Process(process.pid).children(recursive=True)
-    folders = [path.parent for path in Path("/dev/shm").glob("paceline-run-*/judge") if _is_judge(path, process.pid)]
-    assert len(folders) == 1
+    folder = folder_of_run(process.pid)
+    assert folder.is_dir()
     process.kill()
     process.communicate(timeout=_DEADLINE)
     _, alive = psutil.wait_procs(tree, timeout=20)
@@ -291,11 +292,10 @@ def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
     for left in alive:
         left.kill()
     assert not alive
-    for folder in folders:  # the next run removes what a killed one has left, once it is a minute old
-        for path in [folder, *folder.iterdir()]:
-            os.utime(path, (0, 0))
+    for path in [folder, *folder.iterdir()]:  # the next run removes what a killed one has left, once it is a minute old
+        os.utime(path, (0, 0))
     run(tmp_path, "--", "true")
-    assert not [folder for folder in folders if folder.exists()]
+    assert not folder.exists()
 
 
 def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from paceline.guard.rank.torch.torch_groups import watched_destroy
 from paceline.process.stacks import OF_JUDGE, ask_for_stacks
 
 _DEADLINE = 60.0
@@ -139,3 +142,68 @@ def test_a_rank_that_has_become_another_program_is_not_asked(tmp_path: Path) -> 
         body = f"join(); os.execvp({program!r}, ['other', '-c', {script!r}])"
         answer, out, code = asked(body, folder)
         assert (answer, out, code in (0, 1)) == ("", "", True)
+
+
+def test_a_package_that_cannot_be_watched_is_told_and_left_alone(tmp_path: Path) -> None:
+    """A version of mpi4py that nobody has seen: the script runs, and the judge hears why it is not watched."""
+    package = tmp_path / "mpi4py"
+    package.mkdir()
+    (package / "__init__.py").write_text("__version__ = '99.0'\n")
+    (package / "MPI.py").write_text("Comm = None\n")
+    script = f"""
+        import sys
+        from pathlib import Path
+        from paceline.guard.rank.hooks import arrive
+        sys.path.insert(0, {str(tmp_path)!r})
+        arrive(Path(sys.argv[1]))
+        from mpi4py import MPI
+        print("runs", MPI.Comm)
+        """
+    records = tmp_path / "records"
+    records.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(records)],
+        capture_output=True, text=True, timeout=_DEADLINE, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "runs None\n"), done.stderr
+    (problem,) = records.glob("problem.*")
+    assert problem.read_text().startswith("mpi4py.MPI (99.0) cannot be watched: ")
+
+
+# A first attempt to make the group has failed, so the world is joined twice before it is left.
+JOINS_AGAIN = """
+    import os, sys
+    from pathlib import Path
+    import torch.distributed.distributed_c10d as module
+    from paceline.guard.rank.torch.torch_module import TorchWatch
+    from paceline.guard.rank.watched_process import SESSION
+    SESSION.open(Path(sys.argv[1]))
+    watch, seen = TorchWatch(module), []
+    def names():
+        return len([name for name in os.listdir(sys.argv[1]) if name.startswith("ring.")])
+    for _ in range(2):
+        watch.join(0, 1, "job")
+        seen.append((names(), watch.meeting(0, 1).identity))
+    watch.leave(None)
+    watch.join(0, 1, "job")
+    seen.append((names(), watch.meeting(0, 1).identity))
+    print([number for number, _ in seen], seen[0][1] == seen[1][1], seen[1][1] == seen[2][1])
+    """
+
+
+def test_an_attempt_after_one_that_failed_meets_the_others_in_the_same_world(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    command = [sys.executable, "-c", textwrap.dedent(JOINS_AGAIN), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE, check=False)
+    assert done.stdout == "[1, 1, 2] True False\n", done.stderr
+
+
+@pytest.mark.parametrize("is_initialized", [True, False])
+def test_a_group_that_was_never_made_is_not_left(is_initialized: bool) -> None:
+    """Otherwise the next world would have another number on this rank than on the others."""
+    left: list[object] = []
+    module = SimpleNamespace(is_initialized=lambda: is_initialized, GroupMember=SimpleNamespace(WORLD="world"))
+    watch: Any = SimpleNamespace(module=module, leave=left.append)
+    destroy = watched_destroy(watch, lambda group: group)
+    assert [destroy(), destroy("world"), destroy("other")] == [None, "world", "other"]
+    assert left == ([None, None, "other"] if is_initialized else [])

@@ -7,6 +7,7 @@ would make it, and may be split into helpers by `yield from`. The site of a call
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from paceline.guard.verdict.diagnose import find_certain, find_stuck
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, End, Membership
+
+OTHER_SPLIT = "mpi-other-split"  # of the ranks that are not in the split communicator
 
 Calls = Generator[Call, None, None]
 Program = Callable[["Side"], Calls]
@@ -77,7 +80,8 @@ class _LazyProgram(Sequence[Call]):
                 self._is_over = True
             else:
                 sites = tuple(_sites(self._generator))
-                self._calls.append(replace(call, site=sites[0], callers=sites[1:]))
+                at_site = 1 + sum((past.site, *past.callers) == sites for past in self._calls)
+                self._calls.append(replace(call, site=sites[0], callers=sites[1:], at_site=at_site))
         return len(self._calls)
 
     def __getitem__(self, index: Any) -> Any:
@@ -96,30 +100,58 @@ def _sites(generator: Any) -> Iterator[str]:
 
 
 def run_script(
-    program: Program, size: int, *, split: tuple[int, ...] = (), ends: dict[int, End] | None = None
-) -> Finding | None:
-    """Run a program on simulated ranks until something is certain, or nothing moves; return the finding."""
+    program: Program, size: int, *, split: tuple[int, ...] = (), ends: dict[int, End] | None = None,
+    dice: random.Random | None = None,
+) -> Finding | None:  # fmt: skip
+    """Run a program on simulated ranks until something is certain, or nothing moves; return the finding.
+
+    With dice some ranks are slower than others.
+    """
     communicators = {WORLD: Membership(name="WORLD", ranks=tuple(range(size)))}
     if split:
         communicators[SPLIT] = Membership(name="Split", ranks=split)
+        others = tuple(rank for rank in range(size) if rank not in split)
+        communicators[OTHER_SPLIT] = Membership(name="Split", ranks=others)
     programs = [_LazyProgram(program(Side(rank=rank, size=size, members=split))) for rank in range(size)]
     job = Job(programs, communicators, buffers=False, ends=ends or {})
     while ready := [rank for rank in range(size) if job.can_move(rank)]:
-        for rank in ready:
+        for rank in ready if dice is None else [dice.choice(ready)]:
             if job.can_move(rank):
                 job.move(rank)
-        finding = find_certain(Inspection(job.snapshot(), _source_of))
+        finding = find_certain(Inspection(job.snapshot(), source_of))
         if finding is not None:
-            return finding
-    return find_stuck(Inspection(job.snapshot(), _source_of), cautious=False)
+            _let_others_come(job, finding)
+            return find_certain(Inspection(job.snapshot(), source_of))
+    at_the_end = Inspection(job.snapshot(), source_of)
+    return find_certain(at_the_end) or find_stuck(at_the_end, cautious=False)
 
 
-def _source_of(path: str) -> str | None:
+def _let_others_come(job: Job, finding: Finding) -> None:
+    """Let slower ranks come to the collective that a finding is about: the judge waits for them, too."""
+
+    def progress(rank: int) -> int:
+        return job.ranks[rank].positions.get(WORLD, 0)
+
+    reached = min(map(progress, finding.ranks))
+    while slower := [rank for rank in range(len(job.ranks)) if job.can_move(rank) and progress(rank) < reached]:
+        job.move(slower[0])
+
+
+def calls_of(generator: Calls) -> list[Call]:
+    """Return all calls of a program, which does not wait for anybody."""
+    program, num_known = _LazyProgram(generator), 0
+    while (num_calls := len(program)) > num_known:  # every look at its length asks for one more
+        num_known = num_calls
+    return list(program[:])
+
+
+def source_of(path: str) -> str | None:
+    """Return the text of a program's file."""
     file = Path(path)
     return file.read_text() if file.is_file() else None
 
 
-def line_with(program: Program, text: str) -> str:
+def line_with(program: Callable[..., Calls], text: str) -> str:
     """Return the site of the line of a program's file that has this text."""
     file = inspect.getsourcefile(program)
     assert file is not None
@@ -127,4 +159,4 @@ def line_with(program: Program, text: str) -> str:
     return f"{file}:{line}"
 
 
-__all__ = ["SPLIT", "WORLD", "Calls", "Program", "Side", "line_with", "run_script"]
+__all__ = ["OTHER_SPLIT", "SPLIT", "WORLD", "Calls", "Program", "Side", "line_with", "run_script"]

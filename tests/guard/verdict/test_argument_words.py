@@ -53,6 +53,17 @@ def test_a_tag_that_does_not_exist() -> None:
     assert finding.advice == "check the tag of the Send at train.py:3"
 
 
+@pytest.mark.parametrize(
+    ("written", "words", "limit"),
+    [(2**60, "536838144 or more", "largest tag"), (-(2**60), "-536838144 or less", "tags are 0 or more")],
+)
+def test_a_number_too_large_to_be_kept_is_not_named_as_another(written: int, words: str, limit: str) -> None:
+    call = message("Send", 3, peer=1, tag=encode_outsider(written))
+    finding = certain(stopped(0, call, reason=STOP_ARGUMENT), RankState(rank=1))
+    assert f"a tag that does not exist: {words} in Send" in finding.summary
+    assert limit in finding.summary
+
+
 def test_the_wrong_side_of_an_exchange_is_named() -> None:
     call = Call(
         operation="Sendrecv", communicator="mpi-world", site="train.py:6", peer=0, tag=0, source=8, source_tag=0

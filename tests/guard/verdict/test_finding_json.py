@@ -21,6 +21,7 @@ from paceline.guard.verdict.finding import (
     RankGroup,
 )
 from paceline.guard.verdict.finding_json import diagnosis_to_json, finding_from_json, finding_to_json
+from paceline.guard.verdict.rank_names import WorldRank
 
 _texts = st.none() | st.text(max_size=8)
 _ranks = st.lists(st.integers(0, 99), max_size=4).map(tuple)
@@ -44,6 +45,9 @@ findings = st.builds(
     summary=st.text(max_size=8), cause=st.sampled_from(Cause), advice=st.text(max_size=8),
     groups=st.lists(_groups, max_size=3).map(tuple), first_difference=st.none() | _differences,
     latency_ms=st.floats(0, 1e6), decided_ns=st.just(0), explanations=st.lists(_explanations, max_size=2).map(tuple),
+    world_ranks=st.dictionaries(
+        st.integers(0, 99), st.builds(WorldRank, rank=st.integers(0, 9), world=st.text(max_size=8)), max_size=2
+    ),
 )  # fmt: skip
 ONE = Finding(
     kind=FindingKind.MISMATCH, field=FindingField.COUNT, ranks=(1,), summary="rank 1 differs", cause=Cause.SHAPE,

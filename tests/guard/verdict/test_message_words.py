@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.guard.verdict.simulated import SPLIT, certain, judge, message, stopped
+from tests.guard.verdict.simulated import SPLIT, certain, communicators, judge, message, stopped
 
 from paceline.guard.shared_memory.layout import ANY
-from paceline.guard.verdict.finding import Cause, FindingField, FindingKind
-from paceline.guard.verdict.snapshot import Call, RankState
+from paceline.guard.verdict.diagnose import find_stuck
+from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState, Snapshot, Waiting
 
 SENT = message("Send", 4, peer=1, tag=3, dtype="f8", num_bytes=64, count=8, message_number=1)
 
@@ -18,6 +20,12 @@ def received(**fields: Any) -> Call:
     """Return the receive of that message."""
     values: dict[str, Any] = {"dtype": "f8", "num_bytes": 64, "count": 8, "message_number": 1, **fields}
     return message("Recv", 9, peer=0, tag=3, **values)
+
+
+def test_a_type_of_the_users_own_is_named_by_its_bytes() -> None:
+    column = message("Send", 4, peer=1, tag=3, num_bytes=40, count=1, message_number=1)
+    finding = certain(RankState(rank=0, history=(column,)), stopped(1, received(num_bytes=32, count=4), peer=0))
+    assert finding.summary.startswith("rank 0 sends 40 bytes at train.py:4, rank 1 receives 4 x f8 at ")
 
 
 def test_another_element_type() -> None:
@@ -90,4 +98,70 @@ def test_a_message_on_another_communicator() -> None:
     assert finding.summary == (
         "rank 0 waits in Recv at train.py:8 for a message from rank 1 with any tag, which nobody sends; rank 1 has "
         "sent it one with tag 1 on WORLD at train.py:4"
+    )
+
+
+def test_a_later_message_that_fits_tells_that_a_receive_is_missing() -> None:
+    body = message("Send", 5, peer=1, tag=3, dtype="f4", num_bytes=32, count=8, message_number=2, number=1)
+    sender = RankState(rank=0, history=(SENT, body))
+    finding = certain(sender, stopped(1, received(dtype="f4", num_bytes=32), peer=0))
+    assert (finding.field, finding.cause) == (FindingField.DTYPE, Cause.MESSAGE_ORDER)
+    assert finding.summary == (
+        "rank 0 sends 8 x f8 at train.py:4 and then 8 x f4 at train.py:5; rank 1 receives 8 x f4 at train.py:9 where "
+        "the first of them comes: another element type"
+    )
+    assert finding.advice == (
+        "receive the message that is sent at train.py:4 before the one that the receive at train.py:9 is for: there "
+        "must be a receive for each send, in the same order"
+    )
+
+
+def exchanging(rank: int, *steps: tuple[int, int], done: int, received: dict[tuple[str, int, int], int]) -> RankState:
+    """Return a rank that exchanges with a partner and a tag in each step, and is in the one after those it has done."""
+    calls = [
+        message("Sendrecv", 12, partner, tag, source=partner, source_tag=tag, number=at, left_ns=at < done)
+        for at, (partner, tag) in enumerate(steps)
+    ]
+    sent = {("mpi-world", partner, tag): 1 for partner, tag in steps}
+    return RankState(rank=rank, threads=(Waiting(call=calls[-1]),), history=tuple(calls), sent=sent, received=received)
+
+
+def stuck(*ranks: RankState) -> Finding:
+    """Return the finding about ranks that can never move."""
+    job = Snapshot(ranks=ranks, communicators=communicators(len(ranks)))
+    finding = find_stuck(Inspection(job), cautious=False)
+    assert finding is not None
+    return finding
+
+
+@pytest.mark.parametrize(("behind", "ahead"), [(0, 1), (1, 0)])
+def test_a_message_of_a_step_that_another_has_been_through_has_no_wrong_tag(behind: int, ahead: int) -> None:
+    """One takes part in a step that is not its own: tags count the steps, and none of them is wrong."""
+    late = exchanging(behind, (ahead, 0), (ahead, 1), done=1, received={("mpi-world", ahead, 0): 1})
+    got = {("mpi-world", behind, 0): 1, ("mpi-world", 2, 1): 1}
+    early = exchanging(ahead, (behind, 0), (2, 1), (behind, 2), done=2, received=got)
+    third = RankState(rank=2, end=End(kind=EndKind.EXITED), threads=(), sent={("mpi-world", ahead, 1): 1})
+    finding = stuck(*((late, early) if ahead else (early, late)), third)
+    assert (finding.kind, finding.cause, finding.ranks) == (FindingKind.MESSAGE, Cause.MESSAGE_ORDER, (0, 1))
+    assert finding.advice == (
+        f"find out whether ranks 0-1 are in the same step: rank {ahead} has used tag 1 at train.py:12 before"
+    )
+
+
+def test_a_message_that_another_rank_waits_for_went_to_the_wrong_one() -> None:
+    """Rank 1 takes the wrong axis of a grid: its first message goes to rank 0 instead of rank 3."""
+
+    def receiver(rank: int, source: int, tag: int, *past: Call, **more: Any) -> RankState:
+        call = message("Recv", 10, source, tag, number=len(past))
+        return RankState(rank=rank, threads=(Waiting(call=call),), history=(*past, call), **more)
+
+    done = message("Recv", 10, peer=2, tag=0, number=0, left_ns=1)
+    first = receiver(0, 1, 1, done, received={("mpi-world", 2, 0): 1})
+    second = receiver(1, 0, 0, message("Send", 11, peer=0, tag=0), sent={("mpi-world", 0, 0): 1})
+    third = RankState(rank=2, end=End(kind=EndKind.EXITED), threads=(), sent={("mpi-world", 0, 0): 1})
+    finding = stuck(first, second, third, receiver(3, 1, 0))
+    assert (finding.kind, finding.cause, finding.ranks) == (FindingKind.MESSAGE, Cause.RECEIVE_WITHOUT_SEND, (0, 1))
+    assert finding.summary == (
+        "rank 3 waits in Recv at train.py:10 for a message from rank 1 with tag 0; rank 1 has sent one with tag 0 at "
+        "train.py:11 to rank 0, which does not receive it"
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.guard.verdict.simulated import STOP_COLLECTIVE, certain, collective, judge, stopped, waits
+from tests.guard.verdict.simulated import STOP_COLLECTIVE, WORLD, certain, collective, judge, stopped, waits
 
 from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
-from paceline.guard.verdict.snapshot import Call
+from paceline.guard.verdict.snapshot import Call, RankState, Waiting
 
 
 def differing(*calls: Call, **more: Any) -> Finding:
@@ -219,3 +220,55 @@ def test_a_condition_further_up_is_told_with_its_line() -> None:
         "there on their calls pair up with the wrong calls of the other ranks"
     )
     assert finding.advice.endswith("out of the `if step % 2 == 0 and rank < 2` at train.py:4: every rank must make it")
+
+
+def test_a_third_line_is_not_taken_for_the_second() -> None:
+    usual, second, third = collective("Allreduce", 4), collective("Barrier", 6), collective("Bcast", 8, root=0)
+    finding = judge([[usual], [usual], [usual], [second], [second], [third]])
+    assert finding.ranks == (3, 4, 5)
+    assert "ranks 3-4 call Barrier at train.py:6" in finding.summary
+    assert "rank 5 calls Bcast at train.py:8" in finding.summary
+
+
+def sized(counts: list[int]) -> list[Call]:
+    """Return broadcasts of these numbers of elements from one line, as a loop over tensors makes them."""
+    return [
+        collective(
+            "Bcast", 11, root=0, dtype="f8", count=count, num_bytes=8 * count, sequence=at, number=at, left_ns=at
+        )
+        for at, count in enumerate(counts, 1)
+    ]
+
+
+def bringing(first: list[int], *others: list[int]) -> Finding:
+    """Return the finding about a root that has gone on, and ranks that are in their last broadcast."""
+    states = [RankState(rank=0, positions={WORLD: len(first)}, history=tuple(sized(first)))]
+    for rank, counts in enumerate(others, 1):
+        calls = sized(counts)
+        calls[-1] = replace(calls[-1], left_ns=0)
+        states.append(
+            RankState(
+                rank=rank, threads=(Waiting(call=calls[-1]),), positions={WORLD: len(counts)}, history=tuple(calls)
+            )
+        )  # fmt: skip
+    return certain(*states)
+
+
+def test_sizes_that_another_rank_brings_later_are_an_order_or_a_call_left_out() -> None:
+    finding = bringing([12, 3, 5, 7], [12, 3], [12, 5])
+    assert (finding.cause, finding.ranks) == (Cause.CALL_ORDER, (2,))
+    assert [other.cause for other in finding.explanations[:2]] == [Cause.CALL_ORDER, Cause.SKIPPED_CALL]
+    assert finding.summary == (
+        "rank 2 brings 5 x f8 to the Bcast at train.py:11 where ranks 0-1 bring 3 x f8 (call 2 on WORLD); 5 x f8 came "
+        "from rank 0 in call 3: ranks go through them in different orders"
+    )
+
+
+def test_a_size_that_nobody_else_brings_is_a_shape() -> None:
+    finding = bringing([12, 3, 5, 7], [12, 3], [12, 4])
+    assert (finding.cause, finding.ranks, finding.explanations) == (Cause.SHAPE, (2,), ())
+
+
+def test_a_size_to_which_others_come_later_by_growing_is_a_shape() -> None:
+    finding = bringing([8, 8, 8, 16], [8, 8], [8, 16])
+    assert (finding.cause, finding.ranks, finding.explanations) == (Cause.SHAPE, (2,), ())

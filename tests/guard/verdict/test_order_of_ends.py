@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.guard.verdict.simulated import WORLD, collective, communicators, waits
 
+from paceline.guard.shared_memory.layout import NONBLOCKING
 from paceline.guard.verdict.diagnose import find_certain, find_first_failure
 from paceline.guard.verdict.finding import Cause, Finding, FindingKind, GroupState
 from paceline.guard.verdict.inspection import Inspection
@@ -88,11 +89,27 @@ def test_a_crash_is_first_however_late_it_was_noticed() -> None:
 
 def test_ends_that_cannot_be_told_apart_are_said_to_be_so() -> None:
     failed = End(kind=EndKind.RAISED, detail="RuntimeError: closed by peer", at_ns=60 * MS, by_peer=True)
-    ranks = [dead(0, killed(signal.SIGKILL, 10)), dead(1, killed(signal.SIGKILL, 11)), dead(2, failed)]
+    ranks = [dead(0, killed(signal.SIGKILL, 10)), dead(1, killed(signal.SIGKILL, 10)), dead(2, failed)]
     finding = find_first_failure(inspection(*ranks))
     assert finding is not None
     assert finding.ranks == (0, 1)
     assert finding.summary == "ranks 0-1 were killed (by SIGKILL); which of them was first, and why, cannot be told"
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_of_kills_that_one_look_has_found_the_kernel_tells_which_was_first(is_inside: bool) -> None:
+    """The launcher may kill the next rank before the judge has looked at the first."""
+    inside = BARRIER if is_inside else None
+    finding = find_certain(
+        inspection(
+            waits(0, BARRIER),
+            dead(1, killed(signal.SIGKILL, 10), inside),
+            dead(2, killed(signal.SIGKILL, 10.000001), BARRIER),
+            waits(3, BARRIER),
+        )
+    )
+    assert finding is not None
+    assert (finding.kind, finding.ranks, finding.cause) == (FindingKind.PEER_GONE, (1,), Cause.KILLED)
 
 
 def test_a_job_that_is_killed_as_a_whole_has_no_rank_out_of_line() -> None:
@@ -141,6 +158,10 @@ def test_of_ranks_that_died_while_memory_was_short_the_one_that_held_most_is_fir
     finding = find_first_failure(inspection(dead(0, short(10, 5)), dead(1, short(11, 900)), dead(2, short(11, 7))))
     assert finding is not None
     assert (finding.ranks, finding.cause) == ((1,), Cause.OUT_OF_MEMORY)
+    # looked at too early to see it grow: the others hold as much, and the first that ended is named
+    finding = find_first_failure(inspection(dead(0, short(11, 9)), dead(1, short(10, 8)), dead(2, short(11, 7))))
+    assert finding is not None
+    assert (finding.ranks, finding.cause) == ((1,), Cause.OUT_OF_MEMORY)
 
 
 def test_a_rank_that_exited_is_named_although_the_launcher_has_killed_the_one_that_waited_for_it() -> None:
@@ -148,11 +169,82 @@ def test_a_rank_that_exited_is_named_although_the_launcher_has_killed_the_one_th
     finding = find_certain(inspection(dead(0, killed(signal.SIGKILL, 9), BARRIER), dead(1, gone)))
     assert finding is not None
     assert (finding.ranks, finding.cause) == ((1,), Cause.EARLY_EXIT)
-    assert finding.summary.startswith("rank 1 ended at train.py:5 (os._exit(0)); rank 0 waits for it in Barrier")
+    assert finding.summary.startswith("rank 1 ended at train.py:5 (os._exit(0)); rank 0 waited for it in Barrier")
     later = replace(gone, at_ns=20 * MS)
     assert find_certain(inspection(dead(0, killed(signal.SIGKILL, 9), BARRIER), dead(1, later))) is None
+
+
+def test_a_rank_that_the_launcher_has_killed_since_waits_no_more() -> None:
+    gone = End(kind=EndKind.EXITED, detail="came to the end of the script", exit_code=0, at_ns=5 * MS)
+    second = collective("Barrier", 8, sequence=2)
+    left = replace(dead(0, killed(signal.SIGKILL, 9), second), history=(BARRIER, second))
+    finding = find_certain(
+        inspection(left, RankState(rank=1, end=gone, positions={WORLD: 1}, history=(BARRIER,), threads=(None,)))
+    )
+    assert finding is not None
+    assert finding.summary == (
+        "rank 1 ended after 1 call of Barrier at train.py:8; rank 0 was in the 2nd and waited for it"
+    )
 
 
 def test_a_rank_that_exits_with_a_code_of_its_own_is_not_a_failure_of_the_job_to_be_found() -> None:
     own = End(kind=EndKind.EXITED, detail="os._exit(3)", exit_code=3, at_ns=5 * MS)
     assert find_first_failure(inspection(dead(0, own), dead(1, killed(signal.SIGKILL, 9)))) is None
+
+
+LEAVES = End(kind=EndKind.EXITED, detail="os._exit(0)", site="train.py:7", exit_code=0, at_ns=10 * MS)
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_a_rank_that_exits_is_named_and_not_those_that_the_launcher_kills_for_it(is_inside: bool) -> None:
+    """Hydra kills the others as soon as one has left without a word, be it with code 0."""
+    victim = dead(2, killed(signal.SIGKILL, 12), BARRIER if is_inside else None)
+    finding = find_certain(inspection(waits(0, BARRIER), dead(1, LEAVES), victim, waits(3, BARRIER)))
+    assert finding is not None
+    assert (finding.kind, finding.ranks, finding.cause) == (FindingKind.PEER_GONE, (1,), Cause.EARLY_EXIT)
+    assert finding.summary == (
+        "rank 1 ended at train.py:7 (os._exit(0)); ranks 0, 3 wait for it in Barrier at train.py:8"
+    )
+
+
+def test_it_is_named_if_the_launcher_has_killed_all_others() -> None:
+    victims = [dead(rank, killed(signal.SIGKILL, 12 + rank), BARRIER) for rank in (0, 2)]
+    finding = after_the_job(victims[0], dead(1, LEAVES), victims[1])
+    assert (finding.kind, finding.ranks) == (FindingKind.PEER_GONE, (1,))
+
+
+def test_a_rank_that_left_when_nobody_needed_it_has_nothing_to_do_with_a_kill() -> None:
+    finding = find_certain(
+        inspection(
+            waits(0, BARRIER), replace(dead(1, LEAVES), positions={WORLD: 1}), dead(2, killed(signal.SIGKILL, 12))
+        )
+    )
+    assert finding is not None
+    assert finding.ranks == (2,)
+
+
+def test_ranks_killed_right_after_one_left_at_once_are_not_said_to_be_the_first() -> None:
+    """Nobody needed the rank that left, so it was free to; and who kills for it is the launcher."""
+    leaves = replace(LEAVES, at_once=True)
+    ranks = [dead(0, killed(signal.SIGKILL, 14)), dead(1, leaves), dead(2, killed(signal.SIGKILL, 12))]
+    assert find_first_failure(inspection(*ranks)) is None
+    much_later = dead(2, killed(signal.SIGKILL, 5000))
+    finding = find_first_failure(inspection(dead(0, killed(signal.SIGKILL, 5100)), dead(1, leaves), much_later))
+    assert finding is not None
+    assert finding.ranks == (2,)
+
+
+def test_a_rank_that_died_of_a_call_which_it_had_only_started_names_the_one_that_had_gone() -> None:
+    """DDP starts its collectives, and waits for them below Python: no record tells that the wait has failed."""
+    started = collective("torch.all_reduce", 22, sequence=5, number=4, flags=NONBLOCKING, left_ns=1)
+    lost = End(kind=EndKind.RAISED, detail="RuntimeError: Connection closed by peer", at_ns=20 * MS, by_peer=True)
+    died = RankState(rank=0, end=lost, positions={WORLD: 5}, history=(started,))
+    done = End(kind=EndKind.EXITED, exit_code=0, at_ns=10 * MS)
+    gone = RankState(rank=1, end=done, positions={WORLD: 4}, history=(replace(started, sequence=4, number=3),))
+    finding = find_certain(inspection(died, gone))
+    assert finding is not None
+    assert (finding.kind, finding.ranks) == (FindingKind.PEER_GONE, (1,))
+    by_itself = replace(died, end=replace(lost, detail="ValueError", by_peer=False))
+    assert find_certain(inspection(by_itself, gone)) is None
+    elsewhere = replace(died, end=replace(lost, failed_call=2))  # another call has failed of it
+    assert find_certain(inspection(elsewhere, gone)) is None

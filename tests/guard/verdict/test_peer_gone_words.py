@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.guard.verdict.simulated import SPLIT, certain, collective, communicators, judge, message, waits
+from tests.guard.verdict.simulated import SPLIT, WORLD, certain, collective, communicators, judge, message, waits
 
+from paceline.guard.shared_memory.layout import FAILED
 from paceline.guard.verdict.diagnose import find_certain, find_first_failure
 from paceline.guard.verdict.finding import Cause, Finding, FindingKind, GroupState
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.snapshot import End, EndKind, RankState, Snapshot
+from paceline.guard.verdict.snapshot import End, EndKind, RankState, Snapshot, Waiting
 
 BARRIER = collective("Barrier", 20)
 EARLIER = collective("Bcast", 3, root=0)
@@ -60,6 +61,55 @@ def test_how_a_rank_ended_is_said_with_who_waits_for_it(end: End, cause: Cause, 
     assert (finding.cause, finding.advice) == (cause, advice)
 
 
+def test_a_rank_that_raised_in_a_collective_has_not_made_it() -> None:
+    """Its arguments were refused before anything was sent: the others are in the call, and wait."""
+    refused = collective("Bcast", 7, sequence=1, root=0, number=4, flags=FAILED, entered_ns=1, left_ns=2)
+    end = End(kind=EndKind.RAISED, detail="BufferError: not contiguous", site="train.py:7", failed_call=4, at_ns=3)
+    gone = RankState(rank=0, end=end, threads=(), positions={WORLD: 1}, history=(refused,))
+    others = [waits(rank, collective("Bcast", 7, sequence=1, root=0)) for rank in (1, 2)]
+    finding = certain(gone, *others)
+    assert (finding.kind, finding.ranks, finding.cause) == (FindingKind.PEER_GONE, (0,), Cause.EXCEPTION)
+    assert finding.summary == (
+        "rank 0 raised at train.py:7 (BufferError: not contiguous); ranks 1-2 wait for it in Bcast at train.py:7"
+    )
+
+
+def test_a_rank_that_has_finalized_is_told_by_that_call() -> None:
+    gone = RankState(rank=1, positions={WORLD: 0}, freed=frozenset({WORLD}), finalized_at="train.py:8")
+    others = [waits(rank, collective("Barrier", 20, sequence=1)) for rank in (0, 2)]
+    finding = certain(others[0], gone, others[1])
+    assert (finding.kind, finding.ranks, finding.cause) == (FindingKind.PEER_GONE, (1,), Cause.EARLY_EXIT)
+    assert finding.summary == (
+        "rank 1 called MPI.Finalize at train.py:8; ranks 0, 2 wait for it in Barrier at train.py:20"
+    )
+    (group,) = [group for group in finding.groups if group.ranks == (1,)]
+    assert (group.site, group.detail) == ("train.py:8", "has called MPI.Finalize")
+
+
+def test_a_rank_that_leaves_inside_a_call_has_not_made_it() -> None:
+    """A reduction of the user's own exits: the rank was in its second call, as the others are."""
+    calls = [collective("Allreduce", 16, sequence=number, number=number, left_ns=number == 1) for number in (1, 2)]
+    end = End(kind=EndKind.EXITED, detail="os._exit(5)", site="train.py:10", exit_code=5, at_once=True, at_ns=9)
+    gone = RankState(
+        rank=1, end=end, threads=(Waiting(call=calls[1]),), positions={WORLD: 2}, history=tuple(calls)
+    )  # fmt: skip
+    others = [
+        RankState(rank=rank, threads=(Waiting(call=calls[1]),), positions={WORLD: 2}, history=tuple(calls))
+        for rank in (0, 2)
+    ]
+    finding = certain(others[0], gone, others[1])
+    assert (finding.ranks, finding.cause) == ((1,), Cause.EARLY_EXIT)
+    assert finding.summary == (
+        "rank 1 ended (os._exit(5) at train.py:10) inside its 2nd call of Allreduce at train.py:16; ranks 0, 2 are in "
+        "the 2nd and wait for it"
+    )
+
+
+def test_a_rank_that_a_library_has_ended_is_not_told_to_make_calls() -> None:
+    finding = ended(End(kind=EndKind.EXITED, detail="exit code 14, not by way of Python", exit_code=14))
+    assert finding.advice == "see what the rank has printed: something has ended it with exit code 14"
+
+
 def test_several_ended_ranks_are_named_together() -> None:
     killed = End(kind=EndKind.KILLED, detail="SIGTERM", signal=15)
     stays, ends = [EARLIER, BARRIER], [EARLIER]
@@ -76,6 +126,45 @@ def test_a_rank_that_leaves_a_loop_by_ending() -> None:
         "rank 1 ended (sys.exit(0) at train.py:9) after 2 calls of Allreduce at train.py:8; ranks 0, 2 are in the 3rd "
         "and wait for it"
     )
+
+
+def test_a_library_that_ends_the_process_has_not_left_a_loop() -> None:
+    step = collective("Allreduce", 8)
+    end = End(kind=EndKind.EXITED, detail="exit code 127, not by way of Python", exit_code=127)
+    finding = judge([[step] * 4, [step] * 2, [step] * 4], ends={1: end})
+    assert (finding.cause, finding.ranks) == (Cause.EARLY_EXIT, (1,))
+    assert finding.summary == (
+        "rank 1 ended (exit code 127, not by way of Python); ranks 0, 2 wait for it in Allreduce at train.py:8"
+    )
+
+
+EXITS_IN_THE_LOOP = """\
+for step in range(9):
+    comm.Allreduce(gradient)
+    if loss > 100:
+        sys.exit(0)
+sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize(("line", "cause"), [(4, Cause.EARLY_EXIT), (5, Cause.UNEVEN_STEPS)])
+def test_an_exit_inside_the_loop_is_told_from_one_behind_it(line: int, cause: Cause) -> None:
+    step = collective("Allreduce", 2)
+    end = End(kind=EndKind.EXITED, detail="sys.exit(0)", site=f"train.py:{line}")
+    finding = judge([[step] * 4, [step] * 2, [step] * 4], ends={1: end}, source=EXITS_IN_THE_LOOP)
+    assert finding.cause is cause
+    if cause is Cause.EARLY_EXIT:
+        assert finding.advice == (
+            "find out why rank 1 came to sys.exit(0) at train.py:4: decide together (an all_reduce of a flag) when to "
+            "end, and end all ranks after the same call"
+        )
+
+
+def test_only_ranks_that_need_the_ended_one_are_said_to_wait_for_it() -> None:
+    finding = judge([[message("Recv", 5, peer=2)], [], [message("Recv", 7, peer=1)]])
+    assert finding.ranks == (1,)
+    assert "to rank 2, which waits in Recv at train.py:7" in finding.summary
+    assert "train.py:5" not in finding.summary
 
 
 def test_one_call_is_singular() -> None:
@@ -121,7 +210,9 @@ def test_a_rank_that_died_of_the_message_is_said_to_have_failed_because_of_it() 
 def test_a_receive_from_a_rank_that_has_ended() -> None:
     finding = judge([[message("Recv", 5, peer=1)], []])
     assert (finding.kind, finding.cause, finding.ranks) == (FindingKind.PEER_GONE, Cause.EARLY_EXIT, (1,))
-    assert finding.summary == "rank 1 ended; rank 0 waits for it in Recv at train.py:5"
+    assert finding.summary == (
+        "rank 1 ended after it sent 0 messages with tag 0 to rank 0, which waits in Recv at train.py:5 for the 1st"
+    )
 
 
 def test_the_first_failure_of_a_job_that_is_over() -> None:

@@ -12,9 +12,13 @@ from paceline.guard.verdict.snapshot import End, EndKind, RankState, Snapshot, W
 BARRIER = collective("Barrier", 4, sequence=5)
 
 
-def grouped(*ranks: RankState | None, shown: dict[int, object] | None = None) -> list[tuple[object, ...]]:
+def grouped(
+    *ranks: RankState | None, shown: dict[int, object] | None = None, starting: tuple[int, ...] = ()
+) -> list[tuple[object, ...]]:
     """Return ranks, state, call, sequence, site and detail of each group."""
-    inspection = Inspection(Snapshot(ranks=ranks, communicators=communicators(len(ranks))))
+    inspection = Inspection(
+        Snapshot(ranks=ranks, communicators=communicators(len(ranks)), starting=frozenset(starting))
+    )
     groups = rank_groups(inspection, shown)  # type: ignore[arg-type]
     return [(group.ranks, group.state, group.call, group.sequence, group.site, group.detail) for group in groups]
 
@@ -29,10 +33,12 @@ def test_the_largest_group_comes_first_and_says_what_its_ranks_are_in() -> None:
 
 def test_ranks_that_run_have_not_come_or_have_ended() -> None:
     killed = End(kind=EndKind.KILLED, detail="SIGKILL", signal=9)
-    assert grouped(RankState(rank=0, history=(BARRIER,)), None, RankState(rank=2, end=killed)) == [
+    ranks = (RankState(rank=0, history=(BARRIER,)), None, RankState(rank=2, end=killed), None)
+    assert grouped(*ranks, starting=(1,)) == [
         ((0,), GroupState.RUNNING, None, None, None, "last call Barrier at train.py:4"),
         ((1,), GroupState.RUNNING, None, None, None, "has not joined the job yet"),
         ((2,), GroupState.KILLED, None, None, None, "SIGKILL"),
+        ((3,), GroupState.RUNNING, None, None, None, "not seen from here"),
     ]
 
 

@@ -1,0 +1,16 @@
+"""Values are put, and the fence that would complete them is left out before they are printed."""
+# ranks: 2
+# not found: Put is not recorded, so it is not known that the epoch still had to be ended
+
+import numpy as np
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+memory = np.zeros(1)
+window = MPI.Win.Create(memory, 8, comm=comm)
+window.Fence()
+window.Put(np.full(1, comm.rank, dtype="f8"), 1 - comm.rank)  # <- here
+# fixed: window.Fence()
+print("rank", comm.rank, memory)
+comm.Barrier()
+# fixed: window.Free()

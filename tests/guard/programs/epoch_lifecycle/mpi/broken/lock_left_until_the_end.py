@@ -1,0 +1,13 @@
+"""A lock is taken and never given back; nobody else wants it, and the window is never freed."""
+# ranks: 2
+# not found: nobody waits for the lock, and a window that is left at the end is not told
+
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+window = MPI.Win.Allocate(8, 8, comm=comm)
+if comm.rank == 0:
+    window.Lock(0)  # <- here
+    # fixed: window.Unlock(0)
+comm.Barrier()
+# fixed: window.Free()

@@ -1,9 +1,0 @@
-"""The root is the number of ranks: one too many, on every rank."""
-
-from mpi4py import MPI
-
-comm = MPI.COMM_WORLD
-comm.Barrier()
-settings = {"lr": 0.1} if comm.rank == comm.size - 1 else None
-settings = comm.bcast(settings, root=comm.size)  # <- here
-print("rank", comm.rank, settings)
