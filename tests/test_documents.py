@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from paceline.guard.verdict.finding import Cause
+from paceline.guard.verdict.job_warning import WarningCause
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -59,8 +60,11 @@ def test_the_readme_shows_the_classic_case() -> None:
 
 
 def test_every_cause_is_documented_with_its_sentence() -> None:
-    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*) \|$", (ROOT / "docs" / "guard.md").read_text(), flags=re.MULTILINE))
-    assert {str(cause): rows.get(str(cause)) for cause in Cause} == {str(cause): cause.sentence for cause in Cause}
+    findings, _, warnings = (ROOT / "docs" / "guard.md").read_text().partition("## Warnings")
+    causes: list[tuple[str, type[Cause] | type[WarningCause]]] = [(findings, Cause), (warnings, WarningCause)]
+    for text, kind in causes:
+        rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*?) \|(?: .* \|)?$", text, flags=re.MULTILINE))
+        assert {str(cause): rows.get(str(cause)) for cause in kind} == {str(cause): cause.sentence for cause in kind}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -10,7 +10,7 @@ import pytest
 
 import paceline
 
-HEAVY = ("torch", "numba", "mpi4py", "rich")
+HEAVY = ("torch", "mpi4py", "rich")
 NEED_TORCH = {"Batch", "Collate", "Jagged", "Loader", "in_step", "mean_loss"}
 LIGHT = sorted(set(paceline.__all__) - NEED_TORCH)
 
@@ -41,6 +41,27 @@ def test_no_framework_is_loaded_and_no_thread_is_started(code: str) -> None:
     found = run(code + LOOK.format(heavy=HEAVY))
     assert found["heavy"] == []
     assert found["threads"] == 1
+
+
+def test_what_runs_in_a_watched_rank_does_without_the_compiled_part() -> None:
+    """The Python of a watched job need not be the one that it was compiled for."""
+    code = """
+import json, pkgutil, sys
+sys.modules["paceline.compiled.extension"] = None  # importing it fails
+import paceline.guard.rank, paceline.guard.shared_memory, paceline.process
+rooms = [paceline.guard.rank, paceline.guard.shared_memory, paceline.process]
+names = [found.name for room in rooms for found in pkgutil.walk_packages(room.__path__, room.__name__ + ".")]
+for name in names:
+    if ".torch" not in name and ".mpi" not in name:  # those import what they hook
+        __import__(name)
+compiled = [name for name in sys.modules if name.startswith("paceline.compiled.") and sys.modules[name] is not None]
+from paceline.guard.rank.compiled_recorder import RecorderInUse
+print(json.dumps(dict(number=len(names), compiled=compiled, recorder=RecorderInUse.__name__)))
+"""
+    found = run(code)
+    assert (found["compiled"], found["recorder"]) == ([], "Recorder")
+    assert isinstance(found["number"], int)
+    assert found["number"] > 20
 
 
 def test_help_and_import_do_not_even_load_numpy() -> None:

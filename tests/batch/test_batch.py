@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 from paceline import Batch, Collate, Jagged, PacelineError, PlanSampler
 from paceline.batch import as_batch
+from paceline.errors import InputError
 
 
 def check_invariants(batch: Batch) -> None:
@@ -340,7 +341,7 @@ def test_collate_takes_dicts_of_lists_and_dataclasses() -> None:
     ("samples", "message"),
     [
         ([{"x": 1}] * 3, "got 3 samples for a batch of 2 rows"),
-        (["one", "two"], "a str in a sample cannot become a tensor"),
+        (["one", "two"], "field '0' holds a str that cannot become a tensor"),
         ([{"x": [1]}, {"x": [1, 2]}], "declare it as jagged"),
     ],
 )
@@ -404,3 +405,29 @@ def test_numbers_of_samples_become_what_torch_makes_of_them() -> None:
         assert isinstance(made, torch.Tensor)
         assert made.dtype == torch.tensor(values).dtype
         assert torch.equal(made, torch.tensor(values))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch calls some of these kinds of tensors unfinished, or outdated
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda ones: ones.to_sparse(), "is a sparse_coo tensor"),
+        (lambda ones: ones.to_sparse_csr(), "is a sparse_csr tensor"),
+        (lambda ones: ones.to_mkldnn(), "is a mkldnn tensor"),
+        (lambda ones: torch.quantize_per_tensor(ones, 0.1, 0, torch.qint8), "is quantised"),
+        (lambda ones: ones.to("meta"), "is a meta tensor"),
+    ],
+)
+def test_a_tensor_without_plain_rows_is_refused_by_the_name_of_its_field(make: Any, message: str) -> None:
+    tensor = make(torch.ones(2, 3))
+    with pytest.raises(InputError, match=f"field 'user' {message}"):
+        Batch({"user": tensor}, batch_size=2)
+    with pytest.raises(InputError, match=f"field 'user' {message}"):
+        Batch({"user": Jagged(keys=["a"], values=tensor, lengths=torch.tensor([1, 1]))}, batch_size=2)
+    with pytest.raises(InputError, match=f"field 'user' {message}"):
+        Collate(2)([{"user": tensor}, {"user": tensor}])
+
+
+def test_a_jagged_field_that_samples_do_not_have_is_refused() -> None:
+    with pytest.raises(InputError, match=r"jagged names fields that samples do not have: \['wrods'\]"):
+        Collate(1, jagged=["words", "wrods"])([{"words": [1, 2]}])

@@ -11,7 +11,7 @@ from typing import Any
 
 from paceline.bench.data.generate import check_manifest, generate
 from paceline.bench.data.store import store_of
-from paceline.bench.results.figures import figures_of
+from paceline.bench.results.figures import RankFigures, figures_of
 from paceline.bench.results.run_summary import RunSummary, summary_of
 from paceline.bench.training.step_log import read_log
 from paceline.bench.training.training_loop import run_rank
@@ -19,7 +19,7 @@ from paceline.bench.workload.sections import Workload
 from paceline.bench.workload.split_plans import plan_summaries
 from paceline.bench.workload.workload import parse_workload
 from paceline.comm import Comm
-from paceline.loader.agreement.objects import gather_objects
+from paceline.loader.agreement.first_message import gather_json
 
 
 def workload_of(folder: Path, **sections: dict[str, Any]) -> Workload:
@@ -46,7 +46,7 @@ def run_all(comm: Comm, workloads: list[Workload], folder: str) -> list[RunSumma
         run_rank(workload, comm, store, own)
         lines = read_log(own / f"{comm.rank}.jsonl")
         figures = figures_of(lines, exclude_start=1, exclude_end=0)
-        ranks = gather_objects(comm, figures) if comm.world_size > 1 else [figures]
+        ranks = [RankFigures.from_json(each) for each in gather_json(comm, figures.to_json())]
         splits = check_manifest(workload, store)
         num_bytes = sum(split["num_bytes"] for split in splits.values())
         plans = plan_summaries(workload, comm.world_size)

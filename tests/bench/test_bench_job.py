@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.bench import runs
 
 from paceline.bench.bench_job import BenchJob, draw_seed, fit_ranks, run_once, run_repeatedly
-from paceline.bench.data.generate import generate
+from paceline.bench.data.generate import check_manifest, generate
 from paceline.bench.data.store import store_of
 from paceline.bench.results.result_folder import read_summary, write_summary
 from paceline.bench.results.run_summary import summary_of
@@ -75,8 +76,9 @@ def test_a_run_is_watched_with_its_own_records_and_the_time_of_its_launch(
     ((command, options),) = guard.calls
     assert options.asked == ("paceline", "bench", "run", choice.name, "reader.batch_size=2", "-n", "2")
     assert (options.out, options.notice_seconds) == (tmp_path / "out" / "records", 3.0)
-    worker = [sys.executable, "-m", "paceline", "bench", "worker", choice.name, "reader.batch_size=2", "--scale", "1.0"]
+    worker = [sys.executable, "-P", "-m", "paceline", "bench", "worker", choice.name, "--scale"]
     assert f"{worker}"[1:-1] in f"{command}"
+    assert "reader.batch_size=2" in " ".join(options.variables.values())
     for name, value in options.variables.items():
         monkeypatch.setenv(name, value)
     assert launch_time() == 1234.5
@@ -129,4 +131,58 @@ def test_a_random_shuffle_draws_one_seed_for_all_ranks_and_leaves_the_choice_alo
     first, second = draw_seed(random), draw_seed(random)
     assert random.overrides == ("reader.batch_size=2", "reader.sample_shuffle=random")
     assert first.workload.train.seed != second.workload.train.seed
-    assert f"train.seed={first.workload.train.seed}" in first.worker_command()
+    assert f"train.seed={first.workload.train.seed}" in "".join(first.worker_variables().values())
+
+
+def test_settings_reach_workers_without_being_on_their_command_lines(tmp_path: Path) -> None:
+    secret = "storage.storage_options={secret_access_key: hush}"
+    choice = choose_workload("small", [f"dataset.data_folder={tmp_path}/data", "dataset.num_files_train=4", secret])
+    command = choice.worker_command("--generate", "--share", "0/1")
+    assert not any("hush" in part or str(tmp_path) in part for part in command)
+    environment = {**os.environ, **choice.worker_variables()}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert check_manifest(choice.workload, store_of(choice.workload))["train"]["num_files"] == 4
+    guard = FakeGuard(choice)
+    run_once(job_of(choice, guard), 1, tmp_path / "out", began=0.0)
+    ((command, options),) = guard.calls
+    assert "hush" not in " ".join(command)
+    assert options.variables.items() >= choice.worker_variables().items()
+
+
+def test_old_figures_go_only_when_a_run_begins(tmp_path: Path, choice: WorkloadChoice) -> None:
+    folder = tmp_path / "results"
+    job = BenchJob(choice=choice, carrier="torch", options=WatchOptions(), watch=FakeGuard(choice))
+    run_once(job, 1, folder, began=0.0)
+    (folder / "0.jsonl").write_text('{"kind": "step"}\n')
+    before = sorted((path.name, path.read_bytes()) for path in folder.iterdir())
+    elsewhere = BenchJob(
+        choice=choice.overridden(f"dataset.data_folder={tmp_path / 'nothing'}"), carrier="torch",
+        options=WatchOptions(), watch=FakeGuard(choice),
+    )  # fmt: skip
+    with pytest.raises(InputError, match="does not hold this data set"):
+        run_once(elsewhere, 1, folder, began=0.0)
+    assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before
+    run_once(job, 1, folder, began=0.0)
+    assert not (folder / "0.jsonl").exists()
+
+
+@pytest.mark.parametrize(("name", "content"), [("summary.json", "{}"), ("0.jsonl", '["mine"]\n'), ("1.jsonl", "mine")])
+def test_files_of_somebody_else_are_not_taken_for_old_figures(
+    tmp_path: Path, choice: WorkloadChoice, name: str, content: str
+) -> None:
+    folder, guard = tmp_path / "results", FakeGuard(choice)
+    folder.mkdir()
+    (folder / name).write_text(content)
+    with pytest.raises(InputError, match=f"{name} was not written by a run of this benchmark"):
+        run_once(BenchJob(choice=choice, carrier="torch", options=WatchOptions(), watch=guard), 1, folder, began=0.0)
+    assert [path.read_text() for path in folder.iterdir()] == [content]
+    assert not guard.calls
+
+
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path: Path, choice: WorkloadChoice) -> None:
+    missing = choice.overridden(f"dataset.data_folder={tmp_path / 'nothing'}")
+    job = BenchJob(choice=missing, carrier="torch", options=WatchOptions(), watch=FakeGuard(choice))
+    with pytest.raises(InputError):
+        run_once(job, 1, tmp_path / "results", began=0.0)
+    assert not (tmp_path / "results").exists()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paceline.bench.results.figures import figures_of
+from paceline.bench.results.figures import RankFigures, figures_of
+from paceline.bench.training.step_log import read_log
 
 
 def step(epoch: int, number: int, load: float) -> dict[str, Any]:
@@ -57,3 +60,22 @@ def test_what_a_rank_says_about_itself_is_taken_over_key_by_key() -> None:
     assert (figures.first_batch_seconds, figures.ended, figures.failure) == (0.5, 2.5, None)
     assert figures.checkpoints == [{"bytes": 10, "save": 0.1, "load": 0.2}]
     assert figures.epochs == {}  # no line can write over what it is not about
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"\xff\n", b'{"kind": "st\n', b"17\n", b'{"kind": "step", "phase": "train", "epoch": 0}\n', b'{"kind": 3}\n',
+     b'{"kind": "end", "ended": "soon"}\n', b'{"kind": "end", "ended": 1e400}\n', b'{"kind": "end", "ended": true}\n'],
+)  # fmt: skip
+def test_a_damaged_line_is_left_out_and_counted(tmp_path: Path, damaged: bytes) -> None:
+    good = b"".join(json.dumps(step(0, number, 1.0)).encode() + b"\n" for number in range(3))
+    (tmp_path / "0.jsonl").write_bytes(good + damaged + good[:7])
+    told = figures_of(read_log(tmp_path / "0.jsonl"), exclude_start=0, exclude_end=0)
+    assert (told.epochs["train", 0].whole.steps, told.num_unreadable) == (3, 1)
+
+
+def test_figures_travel_as_json() -> None:
+    ended = {"kind": "epoch", "phase": "train", "epoch": 0, "seconds": 7.0, "cpu": 0.2, "asked": 10, "from_device": 3}
+    lines = [step(0, 0, 1.0), step(1, 0, 2.0), ended, {"kind": "checkpoint", "bytes": 1, "save": 2.0, "load": 3.0}]
+    told = figures_of(lines, exclude_start=0, exclude_end=0)
+    assert RankFigures.from_json(json.loads(json.dumps(told.to_json()))) == told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bench import runs
@@ -137,3 +138,70 @@ def test_records_have_the_dims_and_type_that_are_asked_for(tmp_path: Path) -> No
     runs.write_files(workload)
     sample = Samples(workload, "train", store_of(workload))[3]["x"]
     assert (sample.shape, str(sample.dtype)) == ((4, 3), "float32")
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"my own": "list"}', b"not JSON", b"[]", b'{"splits": {"train": 3}, "format": "npz"}']
+)
+def test_a_manifest_of_somebody_else_is_neither_read_nor_replaced(tmp_path: Path, content: bytes) -> None:
+    workload = runs.workload_of(tmp_path)
+    manifest = tmp_path / "data" / "manifest.json"
+    manifest.parent.mkdir()
+    manifest.write_bytes(content)
+    with pytest.raises(InputError, match=r"manifest.json was not made by `paceline bench generate`"):
+        generate(workload, store_of(workload))
+    with pytest.raises(InputError, match=r"manifest.json was not made by `paceline bench generate`"):
+        check_manifest(workload, store_of(workload))
+    assert contents(tmp_path / "data") == {"manifest.json": content}
+
+
+def test_a_file_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+    workload = runs.workload_of(tmp_path)
+    path = tmp_path / "data" / Files(workload.dataset, "train").path(7)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"my own sample")
+    with pytest.raises(InputError, match="was not made by"):
+        generate(workload, store_of(workload))
+    assert contents(tmp_path / "data") == {str(path.relative_to(tmp_path / "data")): b"my own sample"}
+
+
+def test_files_of_an_attempt_that_was_ended_are_made_again(tmp_path: Path) -> None:
+    workload = runs.workload_of(tmp_path)
+
+    class Failing(Store):
+        def write(self, path: str, content: object) -> None:
+            if path == Files(workload.dataset, "train").path(9):
+                raise OSError(28, "No space left on device")
+            super().write(path, content)
+
+    with pytest.raises(GenerateError, match="No space left"):
+        generate(workload, Failing(store_of(workload).url))
+    assert generate(workload, store_of(workload))
+
+
+@pytest.mark.parametrize("damaged", [b"\xff", b"", b"0,1\n", b"0,x,y\n", b"7,100,0a\n"])
+def test_a_block_whose_ledger_is_damaged_is_made_again(tmp_path: Path, damaged: bytes) -> None:
+    workload = runs.workload_of(tmp_path)
+    assert generate(workload, store_of(workload))
+    before = contents(tmp_path / "data")
+    ledger = min((tmp_path / "data").rglob("0.csv"))
+    ledger.write_bytes(damaged)
+    assert generate(workload, store_of(workload))
+    assert contents(tmp_path / "data") == before
+
+
+def test_a_file_that_cannot_be_opened_as_its_format_is_closed(tmp_path: Path) -> None:
+    workload = runs.workload_of(tmp_path, dataset={"format": "hdf5", "num_samples_per_file": 3})
+    assert generate(workload, store_of(workload))
+    opened = []
+
+    class Noting(Store):
+        def open(self, path: str) -> Any:
+            opened.append(super().open(path))
+            return opened[-1]
+
+    samples = Samples(workload, "train", Noting(store_of(workload).url))
+    Path(store_of(workload).url, samples.files.path(0)).write_bytes(b"no HDF5")
+    with pytest.raises(SampleError, match="img_"):
+        samples[0]
+    assert [file.closed for file in opened] == [True]

@@ -153,3 +153,39 @@ def test_a_plan_without_a_step_is_an_error(tmp_path: Path) -> None:
     workload = load("dataset: {num_files_train: 20}", tmp_path, "reader.batch_size=3")
     with pytest.raises(EmptyPlanError, match="7 ranks x batch 3 = 21"):
         plan_of(workload, "train", 7)
+
+
+BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)), "reader: *a39"])
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"model: \xff\xfe", "byte 7 is not UTF-8"),
+        (b"model: {", "is not YAML"),
+        (b"train: {epochs: !!int x}", "cannot be read as YAML"),
+        (b"model: {name: 2024-99-99}", "cannot be read as YAML"),
+        (b"model: " + b"[" * 3000, "cannot be read as YAML"),
+        (b"reader: {batch_size: " + b"9" * 400 + b"}", "must be a number"),
+        (b"dataset: {num_files_train: 1" + b"0" * 200 + b"}", "must be at most"),
+        (b"train: {computation_time_stdev: [1]}", "must be a number"),
+        (b"train: {computation_time: {1: 2, a: 3}}", "has no 1"),
+        (b"storage: {storage_options: {1: 2, a: 3}}", "must have texts for keys"),
+        (BOMB.encode(), "must be a section with keys"),
+        (b"#" * (2 << 20), "it has more than"),
+    ],
+)
+def test_a_workload_that_anybody_may_have_written_is_refused_with_a_sentence(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=sentence) as told:
+        load_workload(str(path))
+    assert len(str(told.value)) < 1000
+
+
+@pytest.mark.parametrize("value", ["[", "!!int x", "2024-99-99", "*nothing", "\udcff", "[" * 3000])
+def test_a_setting_that_is_not_yaml_is_refused_with_a_sentence(value: str) -> None:
+    with pytest.raises(InputError, match=r"reader\.batch_size=.*YAML"):
+        load_workload("small", [f"reader.batch_size={value}"])

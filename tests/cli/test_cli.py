@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline.cli.check_verb import _progress
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -79,6 +81,23 @@ def test_check_ends_with_90_and_names_rank_and_step() -> None:
     assert "rank 6: 3 steps" in done.stdout
 
 
+def test_check_counts_no_time_before_the_first_batch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("paceline.cli.check_verb.time.monotonic", lambda: now)
+    with _progress(2) as on_step:
+        now += 60.0  # an import on a busy machine
+        on_step(0, 0)
+        assert capsys.readouterr().err == ""
+        now += 11.0
+        on_step(0, 7)
+        assert "rank 0 is at step 7; if its batches never end, give --max-steps" in capsys.readouterr().err
+        now += 2.0
+        on_step(0, 8)
+        assert capsys.readouterr().err == ""
+
+
 def test_check_of_a_module_on_the_current_path_holds() -> None:
     done = paceline("check", "loaders:planned", "--ranks", "7", "--exactly-once", "--json", cwd=EXAMPLES)
     value = json.loads(done.stdout)
@@ -137,6 +156,41 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.startswith("100 samples")
     assert "Traceback" not in done.stderr
+
+
+def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "paceline", "plan", "--samples", "100", "--ranks", "7", "--batch", "3"],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "paceline plan: standard output cannot be written: No space left on device\n"
+
+
+_WITHOUT = "import sys; sys.modules[{package!r}] = None; "
+
+
+@pytest.mark.parametrize(
+    ("package", "code", "words", "exit_code"),
+    [
+        ("torch", "from paceline import Loader", "paceline.Loader: this needs torch, which is not installed", 1),
+        ("torch", "from paceline import Batch", "pip install 'paceline[torch]'", 1),
+        ("yaml", "from paceline.cli import main; sys.exit(main(['bench', 'list']))", "paceline[bench]", 2),
+        ("fsspec", "from paceline.cli import main; sys.exit(main(['bench', 'list']))", "", 0),
+    ],
+)
+def test_a_missing_extra_is_one_sentence_with_the_line_to_install(
+    tmp_path: Path, package: str, code: str, words: str, exit_code: int
+) -> None:
+    before = _WITHOUT.format(package=package)
+    done = subprocess.run(
+        [sys.executable, "-c", before + code], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
+    )
+    assert done.returncode == exit_code, done.stderr
+    assert words in done.stderr
+    if exit_code == 2:
+        assert done.stderr.count("\n") == 1
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.fake_terminal import Terminal
+from tests.helpers.run_in_progress import folder_of_run
 
 from paceline.launch.mpiexec import find_mpiexec
 
@@ -196,12 +197,9 @@ def test_watch_attaches_leaves_the_run_alone_and_tells_what_it_found(tmp_path: P
 
 def test_watch_says_that_a_run_was_killed(tmp_path: Path) -> None:
     run = subprocess.Popen(paceline("run", "--", "sleep", "60"), cwd=tmp_path, stderr=subprocess.DEVNULL)
-    watch = None
+    watch = folder = None
     try:
-        folders: list[Path] = []
-        while not folders:
-            folders = [path.parent for path in Path("/dev/shm").glob("paceline-run-*/about.json")
-                       if json.loads(path.read_text())["pid"] == run.pid]  # fmt: skip
+        folder = folder_of_run(run.pid)
         watch = subprocess.Popen(paceline("watch", str(tmp_path)), stderr=subprocess.PIPE, text=True)
         assert watch.stderr is not None
         assert f"(pid {run.pid}); Ctrl-C leaves it alone" in watch.stderr.readline()
@@ -215,7 +213,5 @@ def test_watch_says_that_a_run_was_killed(tmp_path: Path) -> None:
             if process is not None:
                 process.kill()
                 process.communicate()
-        for folder in folders:
-            for path in folder.iterdir():
-                path.unlink()
-            os.rmdir(folder)
+        if folder is not None:
+            shutil.rmtree(folder)

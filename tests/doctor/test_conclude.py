@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from paceline.doctor.conclude import conclude
-from paceline.doctor.observed_job import Frame, Look, SeenJob, SeenRank, Thread
+from paceline.doctor.observed_job import Look, SeenJob, SeenRank
 from paceline.doctor.stack_calls import find_position, is_worker, rank_in_stack
+from paceline.process.native_stacks import Frame, Thread
 from paceline.report.page.doctor_page import page_of_diagnosis
 from paceline.report.page.render import render_page
 from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json

@@ -15,10 +15,10 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from paceline.doctor.spy import find_py_spy, why_denied
 from paceline.errors import InputError
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.process.native_stacks import find_py_spy, why_denied
 
 _DEADLINE = 90.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -150,7 +150,7 @@ def test_an_mpi_rank_that_has_gone(tmp_path: Path, start: Start) -> None:
 def test_a_rank_of_the_classic_example_is_in_finalize(tmp_path: Path, start: Start) -> None:
     """Its interpreter has gone, and py-spy finds nothing."""
     pid = start((EXAMPLES / "classic.py").read_text(), *find_mpiexec().command(7), sys.executable, name="classic.py")
-    code, text, told = look_until("has ended its script", str(pid), ranks=0, cwd=tmp_path)
+    code, text, told = look_until("in MPI_Finalize, while", str(pid), ranks=0, cwd=tmp_path)
     assert code == 90
     assert (
         "paceline: rank 6 has ended its script and is in MPI_Finalize, while ranks 0-5 stand in Barrier at "
@@ -304,9 +304,9 @@ AS_NOBODY = """
 import os, sys
 import concurrent.futures.thread, encodings.idna
 import paceline.cli, paceline.doctor.look, paceline.doctor.conclude, paceline.report.text.doctor_text
-import paceline.doctor.spy
-program = paceline.doctor.spy.find_py_spy()
-paceline.doctor.spy.find_py_spy = lambda: program
+import paceline.process.native_stacks
+program = paceline.process.native_stacks.find_py_spy()
+paceline.process.native_stacks.find_py_spy = lambda: program
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(paceline.cli.main(["doctor", *sys.argv[1:]]))
 """

@@ -28,8 +28,10 @@ def entry(sequence: int, operation: str, *, line: int = 7, retired: bool = True,
     }  # fmt: skip
 
 
-def write(folder: Path, rank: int, entries: list[dict[str, Any]], *, as_json: bool = False) -> None:
-    dump = {"version": "2.10", "pg_config": {}, "entries": entries}
+def write(
+    folder: Path, rank: int, entries: list[dict[str, Any]], *, as_json: bool = False, **more: dict[str, Any]
+) -> None:
+    dump = {"version": "2.10", "pg_config": {}, "entries": entries, **more}
     if as_json:
         (folder / f"trace_{rank}.json").write_text(json.dumps(dump))
     else:
@@ -68,6 +70,65 @@ def test_a_rank_that_is_behind_is_said_and_no_finding(tmp_path: Path) -> None:
     assert found.mismatch is None
     assert "rank 0 in call 2 of group 0 (default_pg), all_reduce at /home/me/train.py:7" in found.says[0]
     assert "rank 1 to call 1" in found.says[0]
+
+
+def of_group(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {**value, "process_group": (name, f"mesh_{name}"), "pg_id": int(name)}
+
+
+# four ranks in two rows and two columns, and all of them
+CONFIG: dict[str, dict[str, Any]] = {
+    "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
+    "1": {"name": "1", "desc": "mesh_1", "ranks": "[0, 1]"},
+    "2": {"name": "2", "desc": "mesh_2", "ranks": "[2, 3]"},
+    "3": {"name": "3", "desc": "mesh_3", "ranks": [0, 2]},
+}
+
+
+def test_those_who_are_waited_for_and_wait_for_nobody_are_the_place_to_look(tmp_path: Path) -> None:
+    """Rank 3 stands still outside of any call; rank 2 waits for it, rank 0 for rank 2, and rank 1 for rank 0."""
+    write(tmp_path, 0, [entry(1, "barrier"), of_group("3", entry(1, "all_gather", retired=False))], pg_config=CONFIG)
+    write(tmp_path, 1, [entry(1, "barrier"), of_group("1", entry(1, "all_reduce", retired=False))], pg_config=CONFIG)
+    write(tmp_path, 2, [entry(1, "barrier"), of_group("2", entry(1, "all_reduce", retired=False))], pg_config=CONFIG)
+    write(tmp_path, 3, [entry(1, "barrier")], pg_config=CONFIG)
+    found = read_flight_records(tmp_path)
+    assert (found.mismatch, found.look_at) == (None, (3,))
+    assert len(found.says) == 4
+    assert found.says[-1] == "probably the place to look: rank 3, waited for, and seen to wait for nobody"
+    assert doctor_as_json(0, [], found)["flight_recorder"]["look_at"] == [3]
+
+
+@pytest.mark.parametrize("left", ["without calls", "nothing"])
+def test_ranks_that_stand_still_and_left_no_calls_are_found_by_their_group(tmp_path: Path, left: str) -> None:
+    for rank in (0, 2):
+        write(tmp_path, rank, [entry(1, "barrier"), entry(2, "all_reduce", retired=False)], pg_config=CONFIG)
+    for rank in (1, 3) if left == "without calls" else ():
+        write(tmp_path, rank, [], pg_config=CONFIG)
+    found = read_flight_records(tmp_path)
+    assert found.look_at == (1, 3)
+    how = "left a dump without calls" if left == "without calls" else "left no dump"
+    assert found.says[0] == (
+        "ranks 0, 2 in call 2 of group 0 (default_pg), all_reduce at /home/me/train.py:7, for ranks 1, 3; when the "
+        f"dumps were made, those had come only so far: rank 1 {how}, rank 3 {how}"
+    )
+
+
+def test_what_has_fallen_out_of_the_buffer_is_told_by_the_status(tmp_path: Path) -> None:
+    """Rank 1 has long made call 2, and only remembers calls of another group and how far it came in this one."""
+    write(tmp_path, 0, [entry(2, "all_reduce", retired=False)], pg_config=CONFIG)
+    p2p = {**entry(9, "send"), "is_p2p": True}
+    status = {"0": {"last_enqueued_collective": 7, "last_started_collective": 7, "last_completed_collective": 6}}
+    write(tmp_path, 1, [p2p], pg_config={"0": {**CONFIG["0"], "ranks": "[0, 1]"}}, pg_status=status)
+    found = read_flight_records(tmp_path)
+    assert (found.says, found.look_at) == ((), ())
+
+
+@pytest.mark.parametrize("ranks", ["[0, 1", "{}", [10**30], ["x"], "[-5]", None])
+def test_a_list_of_members_that_is_none_makes_a_dump_unreadable(tmp_path: Path, ranks: Any) -> None:
+    write(tmp_path, 0, [entry(1, "barrier")])
+    write(tmp_path, 1, [entry(1, "barrier")], pg_config={"0": {"name": "0", "desc": "x", "ranks": ranks}})
+    found = read_flight_records(tmp_path)
+    assert (found.ranks, len(found.problems)) == ((0,), 1)
 
 
 class _Evil:

@@ -13,7 +13,7 @@ from paceline.cli import main
 from paceline.lab import find_case
 from paceline.lab.check_cases import check_case
 
-QUICK = ("float64-received-as-float32", "receive-too-small")
+QUICK = ("float64-received-as-float32", "receive-too-small", "small-messages-lost")
 
 
 def lab(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

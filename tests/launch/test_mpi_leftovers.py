@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,6 +39,28 @@ def test_only_segments_that_nobody_uses_are_removed(memory: Path, prefix: str) -
         assert {path.name for path in memory.iterdir()} == set(names[1:])
     remove_mpi_leftovers(before)
     assert {path.name for path in memory.iterdir()} == {names[3]}
+
+
+def test_a_segment_that_only_another_container_uses_stays(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for look in ("files_opened", "files_mapped"):  # /proc does not show its processes
+        monkeypatch.setattr(mpi_leftovers, look, lambda folder: set())
+    (memory / "mpich_shm_1").write_bytes(bytes(4096))
+    with (memory / "mpich_shm_1").open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 4096)
+    with mapped:
+        remove_mpi_leftovers(set())
+        assert (memory / "mpich_shm_1").exists()
+    remove_mpi_leftovers(set())
+    assert not (memory / "mpich_shm_1").exists()
+
+
+def test_a_segment_at_which_another_run_is_looking_is_removed(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (memory / "mpich_shm_1").write_bytes(bytes(4096))
+    looking = (memory / "mpich_shm_1").open("rb")
+    monkeypatch.setattr(mpi_leftovers, "time", SimpleNamespace(sleep=lambda seconds: looking.close()))
+    remove_mpi_leftovers(set())
+    assert looking.closed
+    assert not (memory / "mpich_shm_1").exists()
 
 
 def test_segments_that_were_there_before_stay(memory: Path) -> None:

@@ -13,7 +13,7 @@ from tests.helpers.sample_batches import make_batch, real_rows
 from tests.helpers.subgroups import run_sizes
 
 from paceline import Batch, Jagged, run_ranks
-from paceline.balance import linear, quadratic, warm_up
+from paceline.balance import linear, quadratic
 from paceline.comm import Comm
 from paceline.comm.alone_comm import AloneComm
 from paceline.errors import InputError
@@ -279,7 +279,6 @@ def _no_memory(*args: Any) -> Any:
 
 
 def test_after_a_failure_of_its_own_a_rank_sends_nothing_more() -> None:
-    warm_up()  # so that the time is not spent on compiling
     outcomes = run_ranks(fails_alone, 2, carrier="threads", deadline=5)
     assert outcomes[1].value[0] == "MemoryError: no memory left"
     assert all("failed on this rank alone: no memory left" in text for text in outcomes[1].value[1:])

@@ -110,6 +110,27 @@ def test_what_one_rank_does_for_all_comes_to_all(kind: str, text: str) -> None:
     assert told.pop().startswith(text)
 
 
+def ended(comm: Comm, kind: str) -> str:
+    errors: dict[str, type[BaseException]] = {"exit": SystemExit, "interrupt": KeyboardInterrupt}
+
+    def function() -> None:
+        raise errors[kind]
+
+    try:
+        on_one_rank(comm, function, rank=1)
+    except BaseException as error:
+        return f"{type(error).__name__} {error}"
+    return ""
+
+
+@pytest.mark.parametrize(("kind", "name"), [("exit", "SystemExit"), ("interrupt", "KeyboardInterrupt")])
+def test_whatever_ends_the_function_of_one_rank_comes_to_all(kind: str, name: str) -> None:
+    first, second, third = values(run_ranks(ended, 3, args=(kind,), carrier="threads", deadline=30))
+    assert second.split() == [name], "it stays what it is where it was raised"
+    assert first == third
+    assert first.startswith(f"OneRankError rank 1 failed: {name}")
+
+
 def ids_only(samples: list[Any]) -> dict[str, torch.Tensor]:
     return {"id": torch.tensor([sample["id"] for sample in samples])}
 

@@ -18,6 +18,7 @@ from torch.utils.data import get_worker_info
 from paceline import Loader, run_ranks
 from paceline.comm import Comm
 from paceline.comm.alone_comm import AloneComm
+from paceline.errors import InputError
 from paceline.loader import DisagreementError, LoadError
 
 CARRIERS = ["threads", "torch", "mpi"]
@@ -343,3 +344,21 @@ def test_a_rank_that_waits_for_one_that_has_left_is_ended_with_the_reason() -> N
     assert "rank 1 could not load sample 9 at step 4 of epoch 0" in str(failing.error)
     assert "rank 1 could not load sample 9 at step 4 of epoch 0" in str(waiting.error)
     assert "did not return to its loader within 0 s and was terminated" in str(waiting.error)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        (lambda batch: 1 // 0, "the cost function raised ZeroDivisionError"),
+        (lambda batch: [1.0, float("nan")], "nan"),
+        (lambda batch: [1], "costs must be one for each of"),
+    ],
+)
+def test_a_wrong_cost_function_is_an_error_on_one_rank_too(cost: Any, message: str) -> None:
+    with pytest.raises(DisagreementError, match=message):
+        list(Loader(Histories(6), batch_size=2, jagged=["words"], cost=cost, comm=AloneComm()))
+
+
+def test_cost_and_costs_together_are_refused() -> None:
+    with pytest.raises(InputError, match="not both"):
+        Loader(Histories(6), batch_size=2, cost=lambda batch: [1, 1], costs=[1] * 6, comm=AloneComm())

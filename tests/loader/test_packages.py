@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from paceline import Plan, PlanSampler
+from paceline.errors import InputError
 
 pytestmark = [
     pytest.mark.packages,
@@ -62,15 +63,24 @@ def test_a_plain_dataloader_gives_the_plan_in_every_epoch(num_workers: int, pers
     del loader
 
 
+def test_without_workers_the_sampler_knows_what_was_consumed() -> None:
+    sampler = sampler_of()
+    loader = iter(DataLoader(Ids(), batch_sampler=sampler))
+    assert sampler.state_dict()["consumed"] == 0
+    lists(islice(loader, 9))
+    assert sampler.state_dict() == sampler.state_dict(step=9)
+
+
 def test_with_workers_ahead_the_loop_says_what_was_consumed() -> None:
     sampler = sampler_of()
     whole = list(sampler)
     loader = iter(DataLoader(Ids(), batch_sampler=sampler, num_workers=2))
     consumed = lists(islice(loader, 9))
-    handed_out = sampler.state_dict()["consumed"]
+    with pytest.raises(InputError, match=r"not known: \d\d were handed out.*state_dict\(step=7\)"):
+        sampler.state_dict()
     state = sampler.state_dict(step=9)
     del loader
-    assert handed_out > state["consumed"] == 9 * 4, "workers had fetched further"
+    assert state["consumed"] == 9 * 4
     other = sampler_of()
     other.load_state_dict(state)
     rest = lists(DataLoader(Ids(), batch_sampler=other, num_workers=1))
@@ -173,17 +183,18 @@ def test_lightning_trains_every_sample_once_and_each_epoch_in_its_own_order(tmp_
     assert results[0]["seen"][0] != results[0]["seen"][1]
 
 
-def test_accelerate_leaves_a_loader_alone_that_is_marked_as_prepared(tmp_path: Path) -> None:
-    results = _run_ranks("with_accelerate.py", tmp_path, "marked")
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_accelerate_divides_the_lists_of_all_ranks_as_the_plan_does(tmp_path: Path, num_workers: int) -> None:
+    results = _run_ranks("with_accelerate.py", tmp_path, "undivided", str(num_workers))
     for epoch in range(2):
         _assert_is_plan(results, epoch)
 
 
-def test_accelerate_shards_an_unmarked_loader_again(tmp_path: Path) -> None:
-    """Why the mark is needed: without it half of the batches are gone. If this fails, the docs can be simpler."""
-    results = _run_ranks("with_accelerate.py", tmp_path, "unmarked")
-    rows = sum(len(batch) for result in results for batch in result["seen"][0])
-    assert rows < NUM_SAMPLES
+def test_lists_that_accelerate_would_divide_again_are_refused(tmp_path: Path) -> None:
+    done = _start_ranks("with_accelerate.py", tmp_path, "divided", "0")
+    assert done.returncode != 0
+    assert "would be divided among 2 processes again" in done.stderr
+    assert "batch_sampler=sampler.undivided()" in done.stderr
 
 
 def _assert_is_plan(results: list[dict[str, Any]], epoch: int) -> None:
@@ -203,9 +214,15 @@ def _assert_is_plan(results: list[dict[str, Any]], epoch: int) -> None:
 
 
 def _run_ranks(script: str, out: Path, *arguments: str) -> list[dict[str, Any]]:
+    done = _start_ranks(script, out, *arguments)
+    assert done.returncode == 0, done.stderr
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def _start_ranks(script: str, out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script on two ranks by torchrun, which picks a free port itself."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
+    return subprocess.run(
         [*launcher, str(SCRIPTS / script), str(out), *arguments],
         env=os.environ | {"TMPDIR": str(out)},  # torchrun leaves a folder behind
         capture_output=True,
@@ -213,5 +230,3 @@ def _run_ranks(script: str, out: Path, *arguments: str) -> list[dict[str, Any]]:
         timeout=100,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]

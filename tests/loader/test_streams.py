@@ -284,3 +284,32 @@ def test_ranks_get_shards_of_about_the_same_size() -> None:
     shards = ShardStream(range(8), read_shard, sizes=sizes, shuffle=False)
     loads = [sum(sizes[shard] for shard in shards.deal(rank, 3)) for rank in range(3)]
     assert sorted(loads) == [101, 101, 101]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"epoch": "x"}, "epoch of a state"),
+        ({"epoch": 10**400}, "epoch of a state"),
+        ({"ranks": 3}, "ranks must be a list"),
+        ({"ranks": [[]]}, "rank of a state"),
+        ({"world_size": 10**12}, "all ranks of one job"),
+        ({"read": [1]}, "how much was read"),
+        ({"read": {"0": "much"}}, "what was read of shard 0"),
+        ({"read": {9: 1}}, "a shard of a state"),
+        ({"read": {0: 10**30}}, "what was read of shard 0"),
+        ({"seed": [0]}, "another seed"),
+        ({"read": None}, "how much was read"),
+    ],
+)
+def test_what_is_no_state_of_a_stream_is_refused_with_a_sentence(change: dict[str, Any], sentence: str) -> None:
+    stream = ShardStream(["a", "b", "c"], list)
+    state = stream.state_of({0: 1, 1: -1}, 0, 1)
+    stream.load_states([state])
+    stream.load_states([{**state, "read": {"0": 1, "1": -1}}])  # as JSON has it
+    with pytest.raises(InputError, match=sentence):
+        stream.load_states([{**state, **change}])
+    not_states: tuple[Any, ...] = (3, "state", [3], [{}], None)
+    for wrong in not_states:
+        with pytest.raises(InputError):
+            stream.load_states(wrong)

@@ -51,3 +51,34 @@ def test_file_and_name_are_brought_to_the_disk_when_asked(tmp_path: Path, monkey
     with open_whole(tmp_path / "safe", aside=tmp_path / "safe.part", to_disk=True) as file:
         file.write(b"1")
     assert synced == [str(tmp_path / "safe.part"), str(tmp_path)]
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    disk, latest = tmp_path / "disk", tmp_path / "latest"
+    disk.mkdir()
+    (disk / "state").write_bytes(b"old")
+    latest.symlink_to(Path("disk") / "state")
+    write_whole(latest, b"new")
+    assert latest.is_symlink()
+    assert (disk / "state").read_bytes() == b"new"
+    assert sorted(path.name for path in disk.iterdir()) == ["state"]
+
+
+def test_a_link_to_nothing_leads_to_the_new_file(tmp_path: Path) -> None:
+    latest = tmp_path / "latest"
+    latest.symlink_to("state")
+    write_whole(latest, b"new")
+    assert (tmp_path / "state").read_bytes() == b"new"
+    assert latest.is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_a_file_has_the_permissions_of_the_one_it_replaces(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "state"
+    path.touch()
+    path.chmod(mode)
+    with open_whole(path) as file:
+        beside = next(other for other in tmp_path.iterdir() if other != path)
+        assert beside.stat().st_mode & 0o777 == mode, "nobody may read it before it is there, either"
+        file.write(b"new")
+    assert path.stat().st_mode & 0o777 == mode

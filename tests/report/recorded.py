@@ -56,7 +56,13 @@ class Job:
         }  # fmt: skip
         values = {
             "run.json": about,
-            "diagnosis.json": {"version": 1, "outcome": outcome, "exit_code": 90 if finding else 0, "finding": finding},
+            "diagnosis.json": {
+                "version": 1,
+                "outcome": outcome,
+                "exit_code": more.pop("exit_code", 90 if finding else 0),
+                "finding": finding,
+                "warnings": more.pop("warnings", []),
+            },
             "sources.json": {"version": 1, "lines": more.pop("lines", {})},
         }
         for name, value in values.items():

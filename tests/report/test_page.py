@@ -71,7 +71,10 @@ def hostile_run(folder: Path) -> Path:
     )  # fmt: skip
     ends = [{"rank": 1, "kind": HOSTILE, "detail": HOSTILE, "site": site, "at_ns": 5}]
     lines = {f"{HOSTILE}.py": {str(number): HOSTILE for number in range(1, 6)}}
-    job.finish(hostile_finding, ends=ends, lines=lines)
+    hostile_warning = {
+        "cause": "handle-leak", "ranks": [1], "summary": HOSTILE, "advice": HOSTILE, "sites": [site],
+    }  # fmt: skip
+    job.finish(hostile_finding, ends=ends, lines=lines, warnings=[hostile_warning])
     about = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**about, "command": [HOSTILE], "ended": HOSTILE}))
     return folder
@@ -88,6 +91,45 @@ def test_a_finding_that_cannot_be_read_is_listed_and_the_page_is_made_without_it
     assert (page.verdict.tone, page.verdict.groups) == ("bad", ())
     assert any("the finding in diagnosis.json cannot be read" in text for text in page.missing)
     assert "<img" not in render_page(page)
+
+
+def test_warnings_are_shown_with_their_lines_and_notes_come_last(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2)
+    job.together("Barrier")
+    leak = {
+        "cause": "handle-leak", "ranks": [1], "summary": "64 communicators made at train.py:7 are not freed",
+        "advice": "call Free", "sites": ["train.py:7"],
+    }  # fmt: skip
+    race = {**leak, "cause": "message-race", "summary": "two messages could meet", "sites": []}
+    lines = {"train.py": {"6": "for x in y:", "7": "    comm.Dup()"}}
+    page = page_of_run(read_run(job.finish(warnings=[race, leak], lines=lines)))
+    assert [(warning.cause, warning.is_note) for warning in page.warnings] == [
+        ("handle-leak", False), ("message-race", True),
+    ]  # fmt: skip
+    text = render_page(page)
+    assert text.index("64 communicators made at train.py:7") < text.index("Two messages could meet")
+    for words in ("comm.Dup()", "What to change: Call Free", 'href="#warnings"'):
+        assert words in text
+
+
+def test_a_page_without_warnings_does_not_speak_of_them(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2)
+    job.together("Barrier")
+    assert "Warnings" not in render_page(page_of_run(read_run(job.finish())))
+
+
+def test_a_job_that_strict_made_fail_is_said_to_have_ended_well(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2)
+    warning = {"cause": "handle-leak", "ranks": [1], "summary": "leak", "advice": "free", "sites": []}
+    page = page_of_run(read_run(job.finish(outcome="failed", exit_code=90, warnings=[warning])))
+    assert page.verdict is not None
+    assert (page.verdict.tone, "because of --strict" in page.verdict.summary) == ("warn", True)
+
+
+def test_warnings_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
+    page = page_of_run(read_run(Job(tmp_path, 2).finish(warnings=[{"cause": "odd"}])))
+    assert page.warnings == ()
+    assert any("the warnings in diagnosis.json cannot be read" in text for text in page.missing)
 
 
 def test_what_strangers_wrote_is_text(tmp_path: Path) -> None:

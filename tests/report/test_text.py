@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from paceline.errors import name_ranks
+from paceline.guard.judge.stragglers import Late, Notice
+from paceline.guard.verdict.finding import (
+    Cause,
+    Finding,
+    FindingKind,
+    FirstDifference,
+    GroupState,
+    RankGroup,
+)
+from paceline.guard.verdict.job_warning import JobWarning, WarningCause
+from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.loader import check_contract
 from paceline.loader.check.contract import Factory
 from paceline.plan import Tail
 from paceline.report.text.contract_text import contract_as_json, contract_as_text
+from paceline.report.text.finding_text import (
+    failures_as_text,
+    finding_as_text,
+    notice_as_text,
+    records_as_text,
+    warning_as_text,
+)
 from paceline.report.text.plan_text import compare_tails, tails_as_json, tails_as_text
 from paceline.report.text.tables import groups_text, table_text
 
@@ -65,3 +85,30 @@ def test_every_kind_of_difference_has_its_words() -> None:
         assert words in text
         assert "BROKEN" in text
         assert contract_as_json(result, "m:f")["outcome"] == "broken"
+
+
+def test_what_a_rank_says_is_shown_on_the_terminal_and_never_obeyed() -> None:
+    hostile = "cannot read '\x1b]0;title\x07\x1b[2J\x1b[32mall is fine\u202e\r'\n"
+    group = RankGroup(
+        ranks=(1,), state=GroupState.BLOCKED, call=hostile, communicator=hostile, sequence=1, site=hostile,
+        detail=hostile,
+    )  # fmt: skip
+    finding = Finding(
+        kind=FindingKind.PEER_GONE, field=None, ranks=(1,), summary=hostile, cause=Cause.EXCEPTION, advice=hostile,
+        groups=(group,), first_difference=FirstDifference(sequence=1, communicator=hostile, groups=(group,)),
+    )  # fmt: skip
+    warning = JobWarning(cause=WarningCause.HANDLE_LEAK, ranks=(0,), summary=hostile, advice=hostile)
+    notice = Notice(
+        seconds=1, summary=hostile, late=(Late(rank=1, doing=hostile, stack=(hostile,)),), blind=hostile
+    )  # fmt: skip
+    end = End(kind=EndKind.RAISED, detail=hostile, site=hostile, at_ns=0)
+    for text in (
+        finding_as_text(finding),
+        warning_as_text(warning),
+        notice_as_text(notice),
+        failures_as_text(1, [(1, end)]),
+        records_as_text(Path(hostile)),
+    ):
+        assert all(line.isprintable() for line in text.split("\n")), repr(text)
+        assert r"\x1b[2J" in text
+    assert finding_as_text(finding, colours=True).count("\033[0m") == 3  # our own colours stay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -60,6 +61,9 @@ def main(out: Path) -> None:
     trainer.fit(model, DataLoader(Ids(), batch_sampler=sampler))
     real = [sampler.num_real(step) for step in range(len(sampler))]
     (out / f"{rank}.json").write_text(json.dumps({"seen": list(model.seen.values()), "real": real}))
+    del trainer, model
+    gc.collect()  # a group that its model outlives, or that nobody ends, may fail at exit (torch 2.13)
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
