@@ -1,8 +1,12 @@
-# `make demo` and `make test` need Python 3.11 and make, nothing else: they create .venv and install into it.
+# `make demo` and `make test` need Python 3.11 and make, nothing else: they create .venv and install into it. A module in
+# C is compiled on the way; where the system has no compiler, pip fetches one for it.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 BENCH_INSTALLED := .venv/.bench-installed
+EXTENSION := src/paceline/compiled/extension.abi3.so
+EXTENSION_SOURCES := build_extension.py $(wildcard src/paceline/compiled/*.[ch])
+FRAMEWORKS_INSTALLED := .venv/.frameworks-installed
 # two tests at a time: ranks wait for each other more than they compute; three where most of it is waiting
 TWO := -n 2 --dist worksteal
 THREE := -n 3 --dist worksteal
@@ -13,8 +17,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types pytest test-guard test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
-.PHONY: test-torchrec test-browser
-.PHONY: bench breaks screenshots clean
+.PHONY: test-torchrec test-browser test-wheel test-sanitizers wheel
+.PHONY: bench breaks screenshots fuzz chaos test-chaos soak clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -33,14 +37,14 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not mpi4py'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not mpi4py and not wheel'
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m programs tests/guard tests/doctor
 
-# torch's own tests of torch.distributed, with the guard and without it; EVERY=1 runs all of them.
-EVERY ?= 8
+# torch's own tests of torch.distributed, with the guard and without it; EVERY=8 runs every eighth of them.
+EVERY ?= 1
 test-torch-own: $(INSTALLED)
 	$(BIN)/python -m tests.guard.torch_own_tests --every $(EVERY)
 
@@ -49,7 +53,7 @@ test-bench: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m bench tests/bench
 
 # The examples with the real packages, the ranking job and the demo, as users start them.
-test-examples: $(INSTALLED)
+test-examples: $(FRAMEWORKS_INSTALLED)
 	$(BIN)/pytest $(TWO) -m 'examples or packages' tests/examples tests/loader
 
 # Every case of the catalogue of breaks, bare, under the guard and repaired, with both MPIs.
@@ -57,14 +61,40 @@ test-lab: $(INSTALLED) .venv-openmpi/.installed
 	$(BIN)/python -m paceline lab check --jobs 3
 	.venv-openmpi/bin/python -m paceline lab check --carrier mpi --jobs 4
 
-# The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv.
+# The same tests of ranks with the other MPI, in an environment of its own that borrows the rest from .venv. Programs that
+# were repaired run with MPICH in test-guard, and with both in benchmarks/detection.py.
 test-openmpi: .venv-openmpi/.installed
-	.venv-openmpi/bin/python -m pytest $(THREE) tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py -k mpi
+	.venv-openmpi/bin/python -m pytest $(THREE) tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py \
+		-k 'mpi and not followed_the_advice'
 
-# mpi4py's own test suite, bare and under the guard, with both MPIs.
+# mpi4py's own test suite, bare and under the guard, on 1, 2 and 3 ranks, with both MPIs. More ranks than one leave out
+# the tests of data types, which concern one rank alone; WHOLE=1 runs them there too.
+RANKS ?= 1 2 3
 test-mpi4py: $(INSTALLED) .venv-openmpi/.installed .mpi4py-tests/.unpacked
-	$(BIN)/pytest -m mpi4py tests/guard
-	.venv-openmpi/bin/python -m pytest tests/guard/test_mpi4py_suite.py
+	PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' $(BIN)/pytest -m mpi4py tests/guard
+	PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' .venv-openmpi/bin/python -m pytest tests/guard/test_mpi4py_suite.py
+
+# Faults that are injected into jobs of all kinds, for as long as one likes. A seed repeats its fault; RECORD=--record
+# keeps the table under benchmarks/results.
+SECONDS ?= 600
+SEED ?= 0
+chaos: $(INSTALLED)
+	$(BIN)/python tests/chaos/chaos.py --seconds $(SECONDS) --seed $(SEED) $(RECORD)
+
+# The same faults each time, for some minutes.
+test-chaos: $(INSTALLED)
+	$(BIN)/python tests/chaos/chaos.py --faults 40 --seed 0
+
+# What is read from files, spoiled at random: more of it than `make test` tries. A seed repeats its inputs.
+# RECORD=--record keeps what came of it under benchmarks/results.
+INPUTS ?= 20000
+fuzz: $(INSTALLED)
+	$(BIN)/python tests/fuzz/fuzz.py --inputs $(INPUTS) --seed $(SEED) $(RECORD)
+
+# A correct job of eight ranks and ten million calls under the guard: nothing is said, and no memory grows. Some minutes.
+CALLS ?= 10000000
+soak: $(INSTALLED)
+	$(BIN)/python benchmarks/soak.py --calls $(CALLS) $(RECORD)
 
 test-torchrec: .venv-torchrec/.installed
 	.venv-torchrec/bin/python -m pytest tests/batch -k torchrec
@@ -72,6 +102,35 @@ test-torchrec: .venv-torchrec/.installed
 # The page of a report in a real browser: by mouse, touch and keys, from a file, without a network.
 test-browser: $(INSTALLED) chromium
 	$(BIN)/pytest $(TWO) -m browser tests/report
+
+# Wheel and sdist, in dist/.
+wheel: .venv-wheel/.installed
+	rm -rf dist
+	PACELINE_CFLAGS=-Werror .venv-wheel/bin/python -m build --outdir dist .
+	.venv-wheel/bin/python -m twine check --strict dist/*
+
+# The wheel in an empty environment without a compiler, and a build where there is none.
+test-wheel: $(INSTALLED) wheel
+	$(BIN)/pytest -m wheel tests/wheel
+
+# The tests of everything compiled, with a module that stops at any access out of bounds and at undefined behaviour.
+SANITIZED := -Werror -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+# libstdc++ must be there before torch throws exceptions
+SANITIZED_PYTHON = PYTHONPATH=.sanitized ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so.6)" $(BIN)/python
+# the address sanitizer itself needs terabytes of addresses, and keeps memory that was freed
+NOT_SANITIZED := tests/compiled/test_extension.py::test_short_memory_is_an_error_of_python \
+	tests/compiled/test_extension.py::test_a_million_partitions_leave_the_memory_as_it_was \
+	tests/guard/test_compiled_recorder.py::test_a_million_calls_leave_the_memory_as_it_was \
+	tests/guard/test_compiled_calls.py::test_a_million_compiled_calls_leave_the_memory_as_it_was
+test-sanitizers: $(INSTALLED)
+	rm -rf .sanitized
+	PACELINE_CFLAGS='$(SANITIZED)' $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir .sanitized .
+	$(BIN)/python -m zipfile --extract .sanitized/*.whl .sanitized
+	$(SANITIZED_PYTHON) -c 'from paceline.compiled import extension; assert ".sanitized" in extension.__file__, extension'
+	$(SANITIZED_PYTHON) -m pytest --capture=no $(NOT_SANITIZED:%=--deselect %) tests/compiled tests/balance tests/plan/test_order.py tests/plan/test_shuffle_kernels.py \
+		tests/guard/test_compiled_recorder.py tests/guard/test_compiled_calls.py tests/guard/test_compiled_torch.py \
+		tests/guard/test_active_buffers.py tests/guard/test_records.py
 
 .PHONY: chromium
 chromium:
@@ -90,6 +149,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/guard_calls.py --ranks 1 2
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
@@ -105,13 +165,27 @@ breaks: $(INSTALLED)
 screenshots: $(INSTALLED) chromium
 	$(BIN)/python docs/images/screenshots.py
 
-$(INSTALLED): pyproject.toml constraints.txt
+# a warning of the C compiler is an error here, but not for those who install Paceline with a compiler of their own
+$(INSTALLED): pyproject.toml constraints.txt $(EXTENSION_SOURCES) $(EXTENSION)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
+	PACELINE_CFLAGS=-Werror $(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	@touch $@
+
+# where it is missing, installing is due again
+$(EXTENSION): ;
 
 $(BENCH_INSTALLED): $(INSTALLED) benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet --no-compile --requirement benchmarks/requirements.txt
+	@touch $@
+
+.venv-wheel/.installed: constraints.txt
+	test -x .venv-wheel/bin/python || $(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet --no-compile build twine
+	@touch $@
+
+# what is large and needed by examples alone
+$(FRAMEWORKS_INSTALLED): $(INSTALLED) tests/examples/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile --requirement tests/examples/requirements.txt
 	@touch $@
 
 .venv-openmpi/.installed: $(INSTALLED)
@@ -139,4 +213,4 @@ define borrow
 endef
 
 clean:
-	rm -rf .venv .venv-openmpi .venv-torchrec .mpi4py-tests .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-openmpi .venv-torchrec .venv-wheel .sanitized dist $(EXTENSION) .mpi4py-tests .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,11 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 from hypothesis import settings
+from tests.helpers.shared_memory_files import files_left, files_now, mark_own_processes
 
 # Examples are the same in every run, and a slow machine is not an error.
 settings.register_profile("paceline", derandomize=True, deadline=None, print_blob=True)
@@ -19,17 +19,19 @@ settings.load_profile("paceline")
 # Unbuffered, Python writes the words of a line one by one, and ranks that share a pipe mix them.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
+mark_own_processes()
+
 # importing these for doctests would initialise MPI in this process, or put the guard's hooks into it
 collect_ignore = [
     "src/paceline/comm/mpi_comm.py",
     "src/paceline/guard/boot",
     "src/paceline/lab/cases",
+    "tests/chaos/jobs",
     "tests/guard/programs",
     "tests/guard/torch_own_program.py",  # torch's own tests set variables of a job when they are imported
 ]
 
 _GRACE_SECONDS = 5.0  # a process that was told to end needs a moment
-_SHARED_MEMORY = Path("/dev/shm")
 _FILES_BEFORE = pytest.StashKey[set[str]]()
 
 
@@ -46,20 +48,19 @@ def _processes() -> set[str]:
     return texts
 
 
-def _left_over() -> set[str]:
-    threads = {f"thread {thread.name}" for thread in threading.enumerate()}
+def _running() -> set[str]:
+    return _processes() | {f"thread {thread.name}" for thread in threading.enumerate()}
+
+
+def _left_over(running: set[str], files: set[str]) -> set[str]:
     # where tests run side by side, files of the others come and go: then they are looked at in the end
-    return _processes() | threads | (set() if "PYTEST_XDIST_WORKER" in os.environ else _files())
-
-
-def _files() -> set[str]:
-    uid = os.getuid()
-    return {f"shared memory {path}" for path in _SHARED_MEMORY.glob("*") if _owner(path) == uid}
+    is_alone = "PYTEST_XDIST_WORKER" not in os.environ
+    return (_running() - running) | ({f"shared memory {name}" for name in files_left(files)} if is_alone else set())
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Note which shared-memory files are there before all tests."""
-    session.config.stash[_FILES_BEFORE] = _files()
+    session.config.stash[_FILES_BEFORE] = files_now()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -67,26 +68,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         return
     deadline = time.monotonic() + _GRACE_SECONDS
-    while (left := _files() - session.config.stash[_FILES_BEFORE]) and time.monotonic() < deadline:
+    while (left := files_left(session.config.stash[_FILES_BEFORE])) and time.monotonic() < deadline:
         time.sleep(0.02)
     if left:
         print(f"\nthe tests left behind: {sorted(left)}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _owner(path: Path) -> int | None:
-    try:
-        return path.stat().st_uid
-    except FileNotFoundError:
-        return None
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
     """Fail a test that leaves a process, a thread or a shared-memory file."""
-    before = _left_over()
+    running, files = _running(), files_now()
     yield
     deadline = time.monotonic() + _GRACE_SECONDS
-    while (left := _left_over() - before) and time.monotonic() < deadline:
+    while (left := _left_over(running, files)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"the test left behind: {sorted(left)}"

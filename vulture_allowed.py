@@ -8,9 +8,13 @@ _.to_keyed
 _.to_nested
 _.longest_of
 _.gather_state
+_.undivided
 _.drop_last  # lightning reads it from a sampler
 _.SKIP
 _.ALL_SEEN
+
+# kept so that it lives: a weak reference
+_._reference
 
 # found by name: Python's import system, pickle, numpy
 _.__getattr__
@@ -21,6 +25,7 @@ _.writeable
 
 # by the parameters of torch.distributed and mpi4py, which callers may give by name
 _.recvcounts
+_.partitions
 _.obj
 _.scatter_object_output_list
 _.scatter_object_input_list
@@ -69,6 +74,7 @@ _.spread_between_ranks
 _.straggler
 _.cpu_seconds_per_sample
 _.epoch_seconds
+_.log_lines_left_out
 _.version
 _.num_accelerators
 _.num_hosts
@@ -78,3 +84,10 @@ _.host_memory_GB
 _.data_size_per_host_GB
 _.potential_caching
 _.paceline
+
+# causes of warnings, which users name in options and comments
+_.BUFFER_IN_USE
+_.RESULTS_DIFFER
+
+# read by compiled code
+_.other_buffer

@@ -65,7 +65,7 @@ def job(comm: Comm, num_steps: int, rounds: int) -> list[dict[str, float]]:
     found = []
     with Balancer(comm, lambda batch: linear(tokens_of(batch)), on_step=steps.append) as balancer:
         for _ in balancer.over([make_batch(comm.rank, 0)] * 3):
-            pass  # warms up: kernels are compiled, ranks connected
+            pass  # warms up: ranks connect
         for _ in range(rounds):
             batches = [make_batch(comm.rank, number) for number in range(num_steps)]
             row = {}
@@ -147,7 +147,7 @@ def main() -> None:
         )
         if row["balanced ms"] >= STEP_MS:
             print(f"  {'reached' if waited < WAITED_LIMIT else 'MISSED '}  {name}: waited {waited:.1%} of the step")
-    write_record("balance", table, packages=["torch", "numpy", "numba"], seed=SEED)
+    write_record("balance", table, packages=["torch", "numpy"], seed=SEED)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 A round runs every mode once, in an order that alternates; within a run a figure is the median over blocks of calls,
 and over rounds the minimum, because other work on the machine can only add to it. The scripts do not know the guard.
-Calls on gloo take hundreds of microseconds more or less from one run to the next, so the cost of watching them is also
-measured in pairs: watched and unwatched blocks of calls alternate within one job (workers/torch_paired.py).
+Calls on gloo take hundreds of microseconds more or less from one run to the next: what watching one call costs is
+measured within one job, by guard_calls.py.
 Goals, at 2 ranks: at most 5 microseconds more per mpi4py call, at most 20 per gloo call and a tenth of what DETAIL
 adds, a training step within 2 per cent.
 """
@@ -74,12 +74,6 @@ def measure(
     return {call: {mode: min(values) for mode, values in row.items()} for call, row in found.items()}
 
 
-def paired() -> dict[str, Any]:
-    """Return what watching adds to calls on gloo, measured in pairs within one job of 2 ranks."""
-    command, environment = commands(sys.executable, "torch_paired.py", 2, mpi=False)["guarded"]
-    return run(command, environment)
-
-
 def judge_seconds() -> dict[str, float]:
     """Time the judgement of a snapshot of 10,000 ranks, in milliseconds."""
     size, name = 10_000, "mpi-world"
@@ -147,9 +141,6 @@ def verdicts(figures: dict[str, Any]) -> list[str]:
                 lines.append(
                     _line(held, f"{name}, {call}: DETAIL adds {detail:.0f} us", f"{DETAIL_RATIO:g} times ours")
                 )
-    for call, row in figures["paired"].items():
-        said = f"gloo, 2 ranks, in pairs, {call}: {row['added']:+.1f} us, give or take {row['error']:.0f}"
-        lines.append(_line(row["added"] <= GLOO_LIMIT, said, f"{GLOO_LIMIT:g} us"))
     for case, value in figures["judge"].items():
         lines.append(_line(value < JUDGE_LIMIT, f"10,000 ranks, {case}: {value:.0f} ms", f"{JUDGE_LIMIT:g} ms"))
     return lines
@@ -177,7 +168,7 @@ def main() -> None:
         training = commands(sys.executable, "torch_training.py", ranks, mpi=False)
         del training["detail"]  # it crashes DDP on gloo in torch 2.13
         calls[f"DDP on gloo, {ranks} ranks"] = measure(training, options.rounds)
-    figures = {"calls": calls, "paired": paired(), "judge": judge_seconds()}
+    figures = {"calls": calls, "judge": judge_seconds()}
     for name, table in calls.items():
         show(name, table)
     print("\ngoals, at 2 ranks")

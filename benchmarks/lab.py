@@ -43,10 +43,11 @@ def bare(case: Case, variables: dict[str, str] | None = None) -> dict[str, Any]:
 def under_guard(case: Case) -> dict[str, Any]:
     """Run a case under the guard; return what the guard reported."""
     ended = run_under_guard(case, case.program("broken"))
-    finding = ended.outcome["finding"] if ended.outcome is not None else None
+    outcome = ended.outcome or {"finding": None, "warnings": []}
     seconds = round(ended.seconds - ended.start_seconds, 1)
     return {
-        "finding": finding,
+        "finding": outcome["finding"],
+        "warnings": outcome["warnings"],
         "seconds": seconds,
         "start_seconds": round(ended.start_seconds, 1),
         "said": _said(ended),

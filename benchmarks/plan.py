@@ -31,13 +31,14 @@ def peak_mib() -> float:
 
 def drain(make: Callable[[], Iterator[Any]], ids_per_item: int, num_items: int) -> dict[str, float]:
     """Time the first item and `num_items` items, from the call that makes the iterator on."""
-    begin = time.perf_counter()
+    begin, begin_processor = time.perf_counter(), time.process_time()
     iterator = make()
     next(iterator)
     first = time.perf_counter() - begin
     count = 1 + sum(1 for _ in islice(iterator, num_items - 1))
-    seconds = time.perf_counter() - begin
-    return {"first_seconds": first, "ids_per_second": count * ids_per_item / seconds}
+    seconds, processor = time.perf_counter() - begin, time.process_time() - begin_processor
+    num = count * ids_per_item
+    return {"first_seconds": first, "ids_per_second": num / seconds, "ids_per_processor_second": num / processor}
 
 
 def plan_arrays(num_samples: int) -> dict[str, float]:
@@ -193,6 +194,11 @@ def median(runs: list[dict[str, float]]) -> dict[str, float]:
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
+def spread(runs: list[dict[str, float]]) -> dict[str, list[float]]:
+    """Return the least and the most of each figure."""
+    return {key: [min(run[key] for run in runs), max(run[key] for run in runs)] for key in runs[0]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", nargs=2, metavar=("NAME", "N"), help=argparse.SUPPRESS)
@@ -214,11 +220,12 @@ def main() -> None:
     figures = {key: median(value) for key, value in runs.items()}
 
     print(f"rank {RANK} of {WORLD_SIZE}, batch {BATCH_SIZE}, shuffled; medians of {options.repetitions} processes\n")
-    print(f"{'':18}{'N':>8}{'first, ms':>12}{'ids/s':>12}{'memory, MiB':>13}")
+    print(f"{'':18}{'N':>8}{'first, ms':>12}{'ids/s, of processor':>22}{'memory, MiB':>13}")
     for (name, number), found in figures.items():
         rate = f"{found['ids_per_second']:.3g}" if "ids_per_second" in found else ""
+        rate += f" {found['ids_per_processor_second']:.3g}" if rate else ""
         growth = found["growth_mib"]
-        print(f"{name:18}{number:>8.0e}{found['first_seconds'] * 1e3:>12.3f}{rate:>12}{growth:>13.1f}")
+        print(f"{name:18}{number:>8.0e}{found['first_seconds'] * 1e3:>12.3f}{rate:>22}{growth:>13.1f}")
     goals = compare(figures)
     print(f"\n{'at N = 1e7':52}{'ratio':>10}{'goal':>8}")
     for goal in goals:
@@ -227,6 +234,9 @@ def main() -> None:
         "plan",
         {
             "medians": [{"what": name, "num_samples": number, **found} for (name, number), found in figures.items()],
+            "from least to most": [
+                {"what": name, "num_samples": number, **spread(found)} for (name, number), found in runs.items()
+            ],
             "goals": goals,
         },
         packages=["numpy", "torch", "accelerate", "grain"],
@@ -247,6 +257,8 @@ def compare(figures: dict[tuple[str, int], dict[str, float]]) -> list[dict[str, 
         ("arrays faster than grain's dataset, times", _rate(at, "plan_arrays", "grain_dataset"), 50),
         ("sampler faster than torch with start-up, times", _rate(at, "plan_sampler", "torch_sampler"), 3),
         ("sampler faster than accelerate, times", _rate(at, "plan_sampler", "accelerate_shard"), 3),
+        ("arrays, million ids per second of processor", at["plan_arrays"]["ids_per_processor_second"] / 1e6, 100),
+        ("lists, million ids per second of processor", mine["ids_per_processor_second"] / 1e6, 15),
     ]
     rows = [
         {"what": what, "value": value, "goal": f">= {goal}", "reached": value >= goal} for what, value, goal in ratios

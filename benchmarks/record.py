@@ -16,7 +16,7 @@ RESULTS = Path(__file__).parent / "results"
 def write_record(name: str, figures: Any, *, packages: list[str], seed: int) -> None:
     """Write the figures and what they were measured on; print the path."""
     record = {
-        "command": f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}".strip(),
+        "command": f"python {_script()} {' '.join(sys.argv[1:])}".strip(),
         "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"},
         "python": platform.python_version(),
         "versions": {package: version(package) for package in packages},
@@ -27,6 +27,11 @@ def write_record(name: str, figures: Any, *, packages: list[str], seed: int) -> 
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
     print(f"\nwritten: benchmarks/results/{path.name}")
+
+
+def _script() -> str:
+    """Return the script that runs, as one would name it in the folder of the project."""
+    return Path(sys.argv[0]).resolve().relative_to(RESULTS.parent.parent).as_posix()
 
 
 def _cpu() -> str:

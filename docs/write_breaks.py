@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.lab.case import Case, all_cases
-from paceline.lab.verdicts import finding_in_words
+from paceline.lab.verdicts import finding_in_words, warning_in_words
 
 Figures = Mapping[str, Mapping[str, Any]]
 
@@ -29,13 +29,13 @@ paceline lab show ID                       symptom and code
 paceline lab hint ID [1-3]                 hints, from vague to specific
 paceline lab run ID [--bare | --fixed]     run it under the guard; without it; or run the repaired version
 paceline lab solve ID                      make a copy for you to repair
-paceline lab check FILE                    check your repair: same result on every rank, no finding
+paceline lab check FILE                    check your repair: same result on every rank, no finding, no warning
 paceline lab check [ID...]                 check that each case does what it states: bare, under the guard, repaired
 ```
 
-The exit code is 0 if all is well, 90 if the guard has a finding or a check fails, and 2 for wrong usage. A bare job
-counts as hanging when for three seconds, or longer on a slow machine, no rank has printed, exited, or moved to another
-line.
+The exit code is 0 if all is well, 90 if the guard has a finding or a check fails, and 2 for wrong usage. A
+[warning](guard.md#warnings) neither stops a job nor changes its exit code. A bare job counts as hanging when for three
+seconds, or longer on a slow machine, no rank has printed, exited, or moved to another line.
 """
 _TABLE = """\
 ## What happens, and who reports it
@@ -43,7 +43,8 @@ _TABLE = """\
 The table shows what each job does bare and after how many seconds it ended, and then what the guard reports. Seconds
 count from the moment when every rank has imported torch or started MPI to the end of the job. *hang*: nothing is
 reported; MPI has no time limit, and gloo's is half an hour. *abort*: a library or a rank ended the job with an error.
-*wrong result*: the exit code is 0, and the numbers are wrong. *DETAIL* is `TORCH_DISTRIBUTED_DEBUG=DETAIL`.
+*wrong result*: the exit code is 0, and the numbers are wrong. *right result*: so far nothing is to be seen. *DETAIL* is
+`TORCH_DISTRIBUTED_DEBUG=DETAIL`.
 """
 
 
@@ -87,8 +88,19 @@ def _guard_cell(case: Case, guards: Mapping[str, Any]) -> str:
         return "no finding; shows who is late"
     if case.is_silent:
         return "nothing: no call is wrong; see below"
-    findings = [result["finding"] for result in guards.values()]
-    return " or ".join(sorted({finding_in_words(finding) if finding else "no finding" for finding in findings}))
+    return " or ".join(sorted({_report_in_words(result) for result in guards.values()}))
+
+
+def _report_in_words(result: Mapping[str, Any]) -> str:
+    said = [finding_in_words(result["finding"])] if result["finding"] else []
+    said += [warning_in_words(warning) for warning in warnings_in(result)]
+    return "; ".join(said) or "no finding"
+
+
+def warnings_in(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the warnings of a measured run under the guard; results from before there were warnings have none."""
+    warnings: list[dict[str, Any]] = result.get("warnings", [])
+    return warnings
 
 
 def _measured(record: Mapping[str, Any]) -> str:

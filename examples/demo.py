@@ -10,7 +10,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 SHOWS = (
     ("A ranking model on 4 ranks: even work, a padded tail, every sample evaluated exactly once.", "", 0),
-    ("The same job with the sampler that most people write first. Without the guard it would hang:", " --broken", 90),
+    ("The same job with the sampler that most people write first: one rank gets fewer batches.", " --broken", 90),
 )
 
 

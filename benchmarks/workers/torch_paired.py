@@ -1,67 +1,48 @@
-"""Times watched and unwatched calls on gloo alternately, in one job under the guard.
+"""Times watched and unwatched calls of torch alternately, in one job under the guard; rank 0 prints JSON.
 
-From one run to the next a call on gloo takes hundreds of microseconds more or less, which hides what the guard adds.
-Here blocks of calls through the watched functions and through those they stand for alternate within a process; rank 0
-prints the median of the differences between neighbouring blocks, in microseconds per call, as JSON.
+With several ranks they go over gloo. A thread that waits there sleeps, so its processor time is that of the call alone.
+With one rank they go to torch's fake backend, which does nothing at all.
 """
 
 import json
-import statistics
-import time
+import os
 
 import torch
 import torch.distributed as dist
+from alternation import added
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from paceline.guard.rank.torch.torch_module import WATCH
 
-PAIRS, CALLS = 150, 20
+IS_ALONE = os.environ["WORLD_SIZE"] == "1"
+PAIRS, CALLS = 61, 400 if IS_ALONE else 40
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
-inside = WATCH[0].inside
-watched, plain = (dist.barrier, dist.all_reduce), (dist.barrier.__wrapped__, dist.all_reduce.__wrapped__)
+if IS_ALONE:
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+else:
+    dist.init_process_group("gloo")
+(watch,) = WATCH
+watch.world.call_flags = 0  # calls on the fake backend, which is not known, count as those of one that blocks
 
 
-def time_block(call, arguments, calls):
-    """Return the time of one call, in microseconds."""
-    dist.barrier()
-    begin = time.perf_counter()
-    for _ in range(calls):
-        call(*arguments)
-    return (time.perf_counter() - begin) / calls * 1e6
+def set_inside(depth):
+    """Have the calls of this thread taken for those that a watched function makes."""
+    watch.inside.depth = depth
 
 
-def time_plain(call, arguments, calls):
-    """Return an unwatched version of a function; its inner calls must not be taken for direct use either."""
-    dist.barrier()
-    inside.depth = 1
-    try:
-        begin = time.perf_counter()
-        for _ in range(calls):
-            call(*arguments)
-        return (time.perf_counter() - begin) / calls * 1e6
-    finally:
-        inside.depth = 0
+def measure(function, *arguments, calls=CALLS):
+    """Return what watching a function adds."""
+    return added(
+        lambda: function(*arguments), lambda: function.__wrapped__(*arguments), calls=calls, pairs=PAIRS,
+        meet=dist.barrier, around_plain=(lambda: set_inside(1), lambda: set_inside(0)),
+    )  # fmt: skip
 
 
-def difference(which, arguments, calls=CALLS):
-    """Return how much longer watched calls take, and the uncertainty of that difference."""
-    found = []
-    for pair in range(PAIRS):
-        if pair % 2:
-            with_guard = time_block(watched[which], arguments, calls)
-            found.append(with_guard - time_plain(plain[which], arguments, calls))
-        else:
-            without = time_plain(plain[which], arguments, calls)
-            found.append(time_block(watched[which], arguments, calls) - without)
-    quarters = statistics.quantiles(found, n=4)
-    error = 1.25 * (quarters[2] - quarters[0]) / 1.35 / len(found) ** 0.5  # of a median, for normal noise
-    return {"added": statistics.median(found), "error": error}
-
-
-figures = {"barrier": difference(0, ())}
+figures = {"barrier": measure(dist.barrier)}
 for name, num_bytes in (("8 B", 8), ("1 KiB", 1024), ("1 MiB", 1 << 20)):
     tensor = torch.zeros(num_bytes // 8, dtype=torch.float64)
-    figures[f"all-reduce {name}"] = difference(1, (tensor,), calls=CALLS if num_bytes < 1 << 20 else 4)
+    figures[f"all-reduce {name}"] = measure(dist.all_reduce, tensor, calls=CALLS if num_bytes < 1 << 20 else 4)
+figures["broadcast 8 B"] = measure(dist.broadcast, torch.zeros(1), 0)
 if dist.get_rank() == 0:
     print(json.dumps(figures), flush=True)
 dist.barrier()

@@ -26,4 +26,6 @@ for epoch in range(EPOCHS):
     total = accelerator.reduce(total)
     used = loader.summary.num_used
     accelerator.print(f"epoch {epoch}: {used} samples, loss {total.item() / used:.6f}")
+del model, optimiser, loss
+accelerator.free_memory()  # a group that its model outlives may hang at exit (torch 2.13)
 accelerator.end_training()

@@ -26,4 +26,5 @@ with Loader(Points(), batch_size=GLOBAL_BATCH // comm.world_size, seed=0) as loa
             print(
                 f"epoch {epoch}: {loader.summary.num_used} samples, loss {total.item() / loader.summary.num_used:.6f}"
             )
+del model  # a group that its model outlives may hang at exit (torch 2.13)
 dist.destroy_process_group()

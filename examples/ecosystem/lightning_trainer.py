@@ -3,6 +3,7 @@
 Lightning takes the loader as it is, calls `set_epoch` on its sampler, and averages gradients by DDP.
 """
 
+import gc
 from typing import Any
 
 import lightning
@@ -63,3 +64,6 @@ if __name__ == "__main__":
         enable_model_summary=False,
     )
     trainer.fit(Line())
+    del trainer
+    gc.collect()  # a group that its model outlives, or that nobody ends, may fail at exit (torch 2.13)
+    torch.distributed.destroy_process_group()

@@ -25,7 +25,7 @@ def make_loader() -> StatefulDataLoader:
     )
 
 
-def train_on(batch: Any) -> torch.Tensor:
+def train_on(batch: Any, model: torch.nn.Module) -> torch.Tensor:
     """Make one step."""
     loss = loss_sum(model, batch)
     optimiser.zero_grad()
@@ -42,7 +42,7 @@ optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
 total = torch.zeros(2)  # losses and samples
 loader = make_loader()
 for step, batch in enumerate(loader, start=1):
-    total += torch.tensor([train_on(batch), batch.num_real])
+    total += torch.tensor([train_on(batch, model), batch.num_real])
     if step == STOP_AFTER:
         break
 state = loader.state_dict()  # into the checkpoint, one for each rank
@@ -51,9 +51,10 @@ loader.load_state_dict(state)
 for epoch in range(EPOCHS):
     loader.batch_sampler.set_epoch(epoch)
     for batch in loader:
-        total += torch.tensor([train_on(batch), batch.num_real])
+        total += torch.tensor([train_on(batch, model), batch.num_real])
     dist.all_reduce(total)
     if comm.rank == 0:
         print(f"epoch {epoch}: {int(total[1])} samples, loss {total[0] / total[1]:.6f}")
     total.zero_()
+del model  # a group that its model outlives may hang at exit (torch 2.13)
 dist.destroy_process_group()

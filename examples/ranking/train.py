@@ -44,6 +44,7 @@ def main() -> None:
     else:
         train(options, comm, trained, model, watched)
     if dist.is_initialized():
+        del trained  # a group that its model outlives may hang at exit (torch 2.13)
         dist.destroy_process_group()
 
 
