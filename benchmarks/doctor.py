@@ -32,7 +32,7 @@ from paceline.guard.observe.kernel_view import end_all
 from paceline.lab import Case, all_cases, run_script
 from paceline.lab.hang_detector import HangDetector, RankFiles
 from paceline.lab.run_case import QUIET_SECONDS, library_of
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.ports import free_port
 from paceline.process.launchers import without_job
@@ -67,7 +67,7 @@ def hung_job(case: Case) -> Iterator[tuple[int, Path] | None]:
         program = work / "broken.py"
         shutil.copy(case.program("broken"), program)
         environment = {**without_job(os.environ), "OMP_NUM_THREADS": "1", "TMPDIR": name, "GLOO_SOCKET_IFNAME": "lo"}
-        before = mpi_files_now()
+        before = shared_files_now()
         with (folder / "output").open("wb") as output:
             process = subprocess.Popen(
                 command_of(case, folder, program), cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=output,
@@ -79,7 +79,7 @@ def hung_job(case: Case) -> Iterator[tuple[int, Path] | None]:
             end_all([process.pid])
             process.kill()
             process.wait()
-            remove_mpi_leftovers(before)
+            remove_leftovers(before)
 
 
 def hangs(process: subprocess.Popen[bytes], case: Case, folder: Path) -> bool:

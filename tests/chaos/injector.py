@@ -11,7 +11,7 @@ import resource
 import time
 from pathlib import Path
 
-_WAIT_SECONDS = 60.0
+_WAIT_SECONDS = 600.0
 
 
 class ChaosError(Exception):

@@ -25,8 +25,8 @@ from paceline.process.procfs import environ_of
 ROOT = Path(__file__).parent.parent.parent
 JOBS = Path(__file__).parent / "jobs"
 MEMORY = Path("/dev/shm")
-DEADLINE = 150.0  # for a job, on a machine with other work
-GRACE_SECONDS = 10.0  # for what was told to end
+DEADLINE = 600.0  # for a job: other work may leave it a fraction of a processor
+GRACE_SECONDS = 60.0  # for what was told to end: a worker looks for its rank every 5 s
 _MARK = "PACELINE_CHAOS_RUN"
 
 
@@ -200,9 +200,12 @@ class ScenarioRun:
             process.kill()
         chosen = self.scenario
         (MEMORY / "filled").unlink(missing_ok=True)
-        is_abandoned = is_disturbed and chosen.fault is Fault.KILL_JUDGE
+        is_abandoned = is_disturbed and (
+            chosen.fault is Fault.KILL_JUDGE or (chosen.fault is Fault.KILL_LAUNCHER and not chosen.is_guarded)
+        )
         for name in sorted(set(os.listdir(MEMORY)) - shared_before):
-            if not is_abandoned:  # with the judge that was killed, nobody cleans up after a library or after us
+            # with a judge that was killed, nobody cleans up after us; without judge and launcher, after a library
+            if not is_abandoned:
                 left.append(f"shared memory {name}")
             shutil.rmtree(MEMORY / name, ignore_errors=True)
             (MEMORY / name).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -109,7 +110,7 @@ def _check_finding(outcome: Outcome, life: Life) -> None:
         if not any(word in json.dumps(finding) + life.output for word in _WORDS[chosen.fault]):
             outcome.is_wrong = True
             outcome.problems.append(f"nothing says {_WORDS[chosen.fault]}")
-    elif _must_be_found(chosen):
+    elif _must_be_found(chosen) and killed_together(life.output) != set(range(chosen.num_ranks)):
         outcome.is_wrong = True
         outcome.problems.append("nothing was found")
     else:
@@ -125,6 +126,18 @@ def _must_be_found(chosen: Scenario) -> bool:
     is_fault_of_a_rank = chosen.fault in (Fault.KILL, Fault.TERMINATE, Fault.EXCEPTION)
     has_joined = chosen.place in (Place.BETWEEN, Place.INSIDE)
     return chosen.is_guarded and is_fault_of_a_rank and has_joined and chosen.job in ("mpi", "torch", "training")
+
+
+def killed_together(output: str) -> set[int]:
+    """Return the ranks of which the guard says that they were killed, and that nobody can tell which was the first.
+
+    A launcher kills all others for one that was killed. If the guard had no processor meanwhile, it sees all of them
+    gone at once, as when somebody ends the whole job: then it names nobody.
+    """
+    told = re.search(r"no rank fell out of line \((.*)\)", output)
+    named = re.findall(r"(?:^|; )ranks? ([\d, -]+) killed", told[1]) if told else []
+    ranges = [part.split("-") for ranks in named for part in ranks.split(", ")]
+    return {rank for ends in ranges for rank in range(int(ends[0]), int(ends[-1]) + 1)}
 
 
 def _check_training(outcome: Outcome, job: ScenarioRun, life: Life) -> None:

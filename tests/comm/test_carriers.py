@@ -11,7 +11,7 @@ from tests.helpers import carrier_conformance, misbehaving_ranks
 
 from paceline import connect, run_ranks
 from paceline.comm.alone_comm import AloneComm
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 
 CARRIERS = ["threads", "torch", "mpi"]
 
@@ -82,7 +82,7 @@ def test_connect_finds_the_carrier_of_the_job(carrier: str) -> None:
 
 def test_an_mpi_that_knows_of_fewer_ranks_than_were_started_is_refused() -> None:
     code = "from mpi4py import MPI; from paceline import connect; connect()"
-    before = mpi_files_now()
+    before = shared_files_now()
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "OMPI"))}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -92,20 +92,20 @@ def test_an_mpi_that_knows_of_fewer_ranks_than_were_started_is_refused() -> None
         timeout=60,
         check=False,
     )
-    remove_mpi_leftovers(before)  # Open MPI leaves one where there is no launcher
+    remove_leftovers(before)  # Open MPI leaves one where there is no launcher
     assert "MPI has 1 ranks, but torchrun has started 4" in done.stderr
 
 
 def test_mpi_is_believed_where_the_launcher_tells_the_rank_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     # set when MPI runs already: MPICH would look for the launcher
     code = "from mpi4py import MPI; import os; os.environ['PMIX_RANK'] = '0'; from paceline import connect; "
-    before = mpi_files_now()
+    before = shared_files_now()
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "OMPI"))}
     done = subprocess.run(
         [sys.executable, "-c", f"{code} print(connect().carrier, connect('mpi').world_size)"], env=environ,
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    remove_mpi_leftovers(before)
+    remove_leftovers(before)
     assert (done.stdout, done.stderr) == ("mpi 1\n", "")
     monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
     monkeypatch.setenv("PMIX_RANK", "0")

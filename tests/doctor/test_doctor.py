@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from paceline.errors import InputError
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.native_stacks import find_py_spy, why_denied
 
@@ -65,7 +65,7 @@ Start = Callable[..., int]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a program that will hang; end all of it afterwards."""
-    before = mpi_files_now()
+    before = shared_files_now()
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(text: str, *command: str, name: str = "train.py") -> int:
@@ -86,7 +86,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             each.kill()
         process.wait()
         psutil.wait_procs(tree, timeout=10)
-    remove_mpi_leftovers(before)
+    remove_leftovers(before)
 
 
 def doctor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -287,12 +287,12 @@ def test_all_ranks_of_a_user(tmp_path: Path) -> None:
         "kill $job; wait $job; exit $code\n"
     )
     alone = ["unshare", "--pid", "--fork", "--mount-proc"] if os.geteuid() == 0 else []
-    before = mpi_files_now()
+    before = shared_files_now()
     done = subprocess.run(
         [*alone, "bash", str(program), *find_mpiexec().command(2), sys.executable, str(script)], cwd=tmp_path,
         capture_output=True, text=True, timeout=_DEADLINE, check=False,
     )  # fmt: skip
-    remove_mpi_leftovers(before)
+    remove_leftovers(before)
     assert done.returncode == 90, done.stderr
     text = (tmp_path / "said").read_text()
     assert "\x1b" not in text

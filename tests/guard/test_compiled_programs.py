@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 
 pytestmark = pytest.mark.programs
@@ -91,7 +91,7 @@ def run(library: Path, tmp_path: Path) -> Run:
     def run(program: str, *options: str, world_size: int = 3) -> tuple[int, str, dict[str, Any] | None]:
         shutil.copy(library, tmp_path)
         (tmp_path / "solver.py").write_text(textwrap.dedent(BEGIN) + textwrap.dedent(program))
-        before = mpi_files_now()
+        before = shared_files_now()
         done = subprocess.run(
             [
                 sys.executable, "-m", "paceline", "run", "--json", "told.json", *options, "--",
@@ -99,7 +99,7 @@ def run(library: Path, tmp_path: Path) -> Run:
             ],
             cwd=tmp_path, capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=False,
         )  # fmt: skip
-        remove_mpi_leftovers(before)
+        remove_leftovers(before)
         return done.returncode, done.stderr, json.loads((tmp_path / "told.json").read_text())["finding"]
 
     return run

@@ -31,7 +31,7 @@ from tests.guard.broken_programs import (
 )
 from tests.guard.program_files import KINDS, programs
 
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 
 pytestmark = pytest.mark.programs
@@ -118,11 +118,11 @@ def _run_both(program: Path, world_size: int, told: Path) -> tuple[Ended, Ended]
     running = _Running(_watched(program, world_size, told), told.parent / "watched")
     alone = program.stem in _LEAVES_SEGMENTS
     watched = running.wait() if alone else None
-    before = mpi_files_now()
+    before = shared_files_now()
     bare = _Running(_job(program, world_size), told.parent / "bare").wait()
     if watched is not None:
         _wait_until_nobody_works_in(told.parent / "bare")  # while a rank goes, it still holds its shared memory
-        remove_mpi_leftovers(before)
+        remove_leftovers(before)
         return watched, bare
     return running.wait(), bare
 

@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.run_in_progress import folder_of_run
 
 from paceline.guard.run.watch_options import WatchOptions, run_command
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 
 _DEADLINE = 60.0
@@ -280,7 +280,7 @@ def test_a_second_signal_ends_the_job_at_once(tmp_path: Path) -> None:
 
 
 def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
-    before = mpi_files_now()
+    before = shared_files_now()
     process = _start_waiting_job(tmp_path)
     tree = psutil.Process(process.pid).children(recursive=True)
     folder = folder_of_run(process.pid)
@@ -288,7 +288,7 @@ def test_the_ranks_end_when_paceline_is_killed(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=_DEADLINE)
     _, alive = psutil.wait_procs(tree, timeout=20)
-    remove_mpi_leftovers(before)  # nobody else is left to do it
+    remove_leftovers(before)  # nobody else is left to do it
     for left in alive:
         left.kill()
     assert not alive

@@ -1,49 +1,73 @@
-"""The file that ranks share for their alarm belongs to one user, whatever the umask, and nothing else is opened."""
+"""The memory that ranks share for their alarm belongs to one user, has no name to leave behind, and is not mistaken."""
 
 from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from paceline.loader.agreement.alarm_boards import _make_file, _open_own
+from paceline.loader.agreement.alarm_boards import _make_memory, _open_memory
+
+
+def path_of(file: object) -> str:
+    return f"/proc/{os.getpid()}/fd/{file.fileno()}"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
-def test_only_its_user_may_open_the_file(umask: int) -> None:
+def test_only_its_user_may_open_the_memory(umask: int) -> None:
     before = os.umask(umask)
     try:
-        path = _make_file(f"test-{os.getpid()}-{umask}", 1000)
+        made = _make_memory("0123", 1000)
     finally:
         os.umask(before)
-    assert path is not None
-    try:
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        with _open_own(path) as file:
-            assert os.fstat(file.fileno()).st_size == 1000
-    finally:
-        path.unlink()
+    assert made is not None
+    with made:
+        assert stat.S_IMODE(os.fstat(made.fileno()).st_mode) == 0o600
+        opened = _open_memory(path_of(made), "0123")
+        assert opened is not None
+        with opened:
+            made.write(b"told")
+            assert opened.read(4) == b"told"
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_memory_of_another_name_is_not_opened(tmp_path: Path) -> None:
+    made = _make_memory("0123", 1000)
+    assert made is not None
+    with made:
+        assert _open_memory(path_of(made), "4567") is None
+
+
+def test_what_the_path_means_on_another_host_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
-    (tmp_path / "alarm").symlink_to("precious")
-    with pytest.raises(OSError, match="symbolic links"):
-        _open_own(tmp_path / "alarm")
+    os.mkfifo(tmp_path / "pipe")
+    assert _open_memory(str(tmp_path / "nothing"), "0123") is None
+    assert _open_memory(str(tmp_path / "precious"), "0123") is None
+    assert _open_memory(str(tmp_path / "pipe"), "0123") is None
+    with (tmp_path / "precious").open() as file:
+        assert _open_memory(path_of(file), "0123") is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of another user")
-def test_a_file_of_another_user_is_not_opened(tmp_path: Path) -> None:
-    path = tmp_path / "alarm"
-    path.write_bytes(bytes(1000))
-    os.chown(path, 65534, 65534)
-    with pytest.raises(PermissionError, match="is not a file of this user"):
-        _open_own(path)
+# a rank that has made the board waits for the others, who may never come
+KILLED_WHILE_IT_WAITS = """
+import os, signal
+from paceline.comm import connect
+from paceline.loader.agreement import alarm_boards
+alarm_boards.gather_json = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+alarm_boards.make_board(connect())
+"""
 
 
-def test_a_folder_or_pipe_in_its_place_is_not_opened(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "alarm")
-    with pytest.raises(PermissionError):
-        _open_own(tmp_path / "alarm")
+def test_a_rank_that_is_killed_while_it_makes_the_board_leaves_nothing() -> None:
+    def boards() -> set[Path]:
+        folders = (Path("/dev/shm"), Path(tempfile.gettempdir()))
+        return {path for folder in folders for path in folder.glob("paceline-alarm-*")}
+
+    before = boards()
+    ended = subprocess.run([sys.executable, "-c", KILLED_WHILE_IT_WAITS], timeout=120, check=False)
+    assert ended.returncode == -9
+    assert boards() <= before

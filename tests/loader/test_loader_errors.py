@@ -303,7 +303,7 @@ def without_shared_memory(comm: Comm) -> Any:
     """As on several hosts: the board is torch's store, or messages of MPI."""
     from paceline.loader.agreement import alarm_boards
 
-    alarm_boards._make_file = lambda name, num_bytes: None
+    alarm_boards._make_memory = lambda token, num_bytes: None
     found = [loaded_until_error(comm, kind, False) for kind in ("corrupt later", "corrupt second")]
     board = alarm_boards.make_board(comm)
     return type(board).__name__, found

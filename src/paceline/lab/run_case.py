@@ -20,7 +20,7 @@ from paceline.guard.run.watch_options import WatchOptions, run_command
 from paceline.lab.case import CASES, Case
 from paceline.lab.hang_detector import HangDetector, RankFiles, read_text
 from paceline.lab.observed_run import ObservedRank, ObservedRun
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.exit_codes import shell_code
 from paceline.process.launchers import without_job
@@ -102,7 +102,7 @@ def _run(
         "TMPDIR": str(folder),
         **variables,
     }
-    mpi_files = mpi_files_now()
+    shared_files = shared_files_now()
     begun = time.monotonic()
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
@@ -121,7 +121,7 @@ def _run(
             process.kill()
             process.wait()
             _end_left_ranks(folder)
-            remove_mpi_leftovers(mpi_files)
+            remove_leftovers(shared_files)
     beside = f"{program.resolve().parent}/"  # sites are shown without it
     outcome = read_text(folder / "outcome").replace(beside, "")
     return ObservedRun(

@@ -31,9 +31,9 @@ class JobFolder:
         return self.path / "rendezvous"
 
     @property
-    def mpi_files(self) -> Path:
-        """Paths of an MPI's files that were there before the job, one on a line."""
-        return self.path / "mpi_files"
+    def shared_files(self) -> Path:
+        """Paths of libraries' files that were there before the job, one on a line."""
+        return self.path / "shared_files"
 
     @property
     def end(self) -> Path:

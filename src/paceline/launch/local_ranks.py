@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from paceline.errors import InputError
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.ports import free_port
 from paceline.launch.terminal import is_foreground
@@ -60,7 +61,7 @@ def _carrier_of(command: Sequence[str]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Start the ranks, wait for them, and return the code of the first that failed."""
     world_size, program = int(arguments[0]), list(arguments[1:])
-    port = free_port()
+    port, shared_files = free_port(), shared_files_now()
     ranks: list[subprocess.Popen[bytes]] = []
     ending = _SignalToEnd(ranks)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         return shell_code(code) if ending.number is None else signal_code(ending.number)
     finally:
         end_ranks(ranks)
+        remove_leftovers(shared_files)
 
 
 class _SignalToEnd:

@@ -26,7 +26,7 @@ from typing import Any
 
 from paceline.comm.place import find_place
 from paceline.launch.job_folder import JobFolder, read_pickle
-from paceline.launch.mpi_leftovers import remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers
 from paceline.launch.outcome import RankError
 from paceline.process.procfs import wait_until_gone
 from paceline.process.stacks import OF_STARTER, StackAnswers
@@ -77,7 +77,7 @@ def _split(folder: JobFolder, carrier: str, parent: int, rank: int, world_size: 
 
 def _keep(folder: JobFolder, rank: int, worker: int, parent_gone: int) -> int:
     worker_gone = os.pidfd_open(worker)
-    mpi_files = {Path(line) for line in folder.mpi_files.read_text().splitlines()}
+    shared_files = {Path(line) for line in folder.shared_files.read_text().splitlines()}
     write_whole(folder.of_rank(rank, "pid"), f"{worker} {os.getpid()}".encode())
     watch = select.poll()
     watch.register(worker_gone, select.POLLIN)
@@ -87,7 +87,7 @@ def _keep(folder: JobFolder, rank: int, worker: int, parent_gone: int) -> int:
         os.waitpid(worker, 0)
         # Nobody else is left to do it. MPI's files are free once all workers are gone; mpiexec ends the rest after us.
         wait_until_gone(pid for pid, _ in folder.pids().values())
-        remove_mpi_leftovers(mpi_files)
+        remove_leftovers(shared_files)
         shutil.rmtree(folder.path, ignore_errors=True)
         return FAILED
     _, status = os.waitpid(worker, 0)

@@ -19,7 +19,7 @@ from typing import Any
 
 from paceline.errors import InputError
 from paceline.launch.job_folder import JobFolder, read_pickle
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.launch.outcome import Outcome, RankError
 from paceline.process.exit_codes import signal_name
@@ -47,9 +47,9 @@ def run_processes(
             "run_ranks was called while a rank was importing its main module: put the call under "
             "`if __name__ == '__main__':`, as for multiprocessing"
         )
-    mpi_files = mpi_files_now()
+    shared_files = shared_files_now()
     with _job_folder(function, args) as folder:
-        write_whole(folder.mpi_files, "\n".join(sorted(map(str, mpi_files))).encode())
+        write_whole(folder.shared_files, "\n".join(sorted(map(str, shared_files))).encode())
         job = _StartedJob(folder=folder, world_size=world_size)
         try:
             _start(job, carrier)
@@ -57,7 +57,7 @@ def run_processes(
             return [job.outcome(rank, reasons.get(rank)) for rank in range(world_size)]
         finally:
             job.end()
-            remove_mpi_leftovers(mpi_files)
+            remove_leftovers(shared_files)
 
 
 @contextmanager

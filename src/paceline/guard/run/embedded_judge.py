@@ -19,7 +19,7 @@ from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outc
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.run.watched_run import LOOK_SECONDS
 from paceline.guard.verdict.finding import Finding
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.process.exit_codes import FINDING_CODE
 
 _JOIN_SECONDS = 3.0  # how long to wait for the first rank once the one that started us has exited
@@ -36,7 +36,7 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
         starter: The process of that rank.
         options: As for a run of our own; there is no command to pass `variables` to.
     """
-    mpi_files = mpi_files_now()
+    shared_files = shared_files_now()
     announce_run(folder, _ASKED, options.out)
     write_outcome(folder, RunOutcome(exit_code=None, finding=None, records=None))
     with _rings(folder) as rings:
@@ -48,7 +48,7 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
             jobs = rings.known_jobs()
             end_all([], also=[process for job in jobs for process in job.processes()])
             options.on_finding(finding)  # first: keeping records may fail
-            remove_mpi_leftovers(mpi_files)
+            remove_leftovers(shared_files)
             try:
                 records = keep_records(options.out, folder, jobs, finding, options.asked or _ASKED)
                 if records is not None:

@@ -29,7 +29,7 @@ from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.snapshot import End, EndKind
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
 from paceline.process.procfs import start_time
 
@@ -77,7 +77,7 @@ class RunResult:
 def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
     """Run a command to its end, or to a finding; keep its records, its outcome and its diagnosis."""
     remove_stale_folders()
-    mpi_files = mpi_files_now()
+    shared_files = shared_files_now()
     asked = options.asked or tuple(command)
     with run_folder() as folder, ForwardedSignals() as signals:
         announce_run(folder, asked, options.out)
@@ -114,7 +114,7 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
             _end(process, rings)
             rings.close()
             launcher.close()
-            remove_mpi_leftovers(mpi_files)
+            remove_leftovers(shared_files)
 
 
 def _with_files(

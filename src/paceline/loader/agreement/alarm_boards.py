@@ -8,14 +8,11 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
-import stat
 import struct
-import tempfile
 import threading
 import time
 import zlib
-from contextlib import suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO, Protocol
 
 from paceline.comm import Comm, CommError
@@ -143,49 +140,49 @@ class MpiAlarmBoard:
 
 def make_board(comm: Comm) -> AlarmBoard:
     """Make the board of these ranks: in shared memory if all of them can see it. All ranks call it."""
-    name = secrets.token_hex(8)
-    own_path = _make_file(name, MemoryAlarmBoard.size_of(comm.world_size)) if comm.rank == 0 else None
+    token = secrets.token_hex(8)
+    with ExitStack() as opened:
+        own = _make_memory(token, MemoryAlarmBoard.size_of(comm.world_size)) if comm.rank == 0 else None
+        if own is not None:
+            opened.enter_context(own)
+        own_path = None if own is None else f"/proc/{os.getpid()}/fd/{own.fileno()}"
+        path, token = gather_json(comm, [own_path, token])[0]
+        file = None if path is None else _open_memory(path, token)
+        if file is not None:
+            opened.enter_context(file)
+        if all(gather_json(comm, file is not None)):  # the first rank holds it open until all have it
+            return MemoryAlarmBoard(file, comm)
+    return StoreAlarmBoard(token, comm) if comm.carrier == "torch" else MpiAlarmBoard(comm)
+
+
+def _make_memory(token: str, num_bytes: int) -> BinaryIO | None:
+    """Make memory without a name in any folder, which goes with the last process that has it, however that ends.
+
+    None is returned if there is no room, and messages must do.
+    """
     try:
-        path, name = gather_json(comm, [None if own_path is None else str(own_path), name])[0]
-        file = None
-        if path is not None:
-            with suppress(OSError):  # another host, or another view of this one
-                file = _open_own(Path(path))
-        all_see_it = all(gather_json(comm, file is not None))
-    finally:
-        if own_path is not None:
-            own_path.unlink()
-    if file is not None:
-        with file:
-            if all_see_it:
-                return MemoryAlarmBoard(file, comm)
-    return StoreAlarmBoard(name, comm) if comm.carrier == "torch" else MpiAlarmBoard(comm)
+        handle = os.memfd_create(f"paceline-alarm-{token}")
+    except OSError:
+        return None
+    try:
+        os.fchmod(handle, 0o600)
+        os.posix_fallocate(handle, 0, num_bytes)
+    except OSError:
+        os.close(handle)
+        return None
+    return open(handle, "r+b", buffering=0)
 
 
-def _make_file(name: str, num_bytes: int) -> Path | None:
-    """Make a file in memory, or else on disk; None if there is no room, and messages must do."""
-    for folder in ("/dev/shm", tempfile.gettempdir()):
-        path = Path(folder) / f"paceline-alarm-{name}"
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError:
-            continue
-        try:
-            os.posix_fallocate(handle, 0, num_bytes)
-        except OSError:
-            path.unlink(missing_ok=True)
-        else:
-            return path
-        finally:
+def _open_memory(path: str, token: str) -> BinaryIO | None:
+    """Open the memory that the first rank has made; None on another host, or where its processes are not seen.
+
+    There the path may lead to anything: it is not opened unless its name is the one that no other memory has.
+    """
+    expected = f"/memfd:paceline-alarm-{token} (deleted)"
+    with suppress(OSError):
+        if os.readlink(path) == expected:
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+            if os.readlink(f"/proc/self/fd/{handle}") == expected:
+                return open(handle, "r+b", buffering=0)
             os.close(handle)
     return None
-
-
-def _open_own(path: Path) -> BinaryIO:
-    """Open the file that the first rank has made; refuse what another user may have put in its place."""
-    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    found = os.fstat(handle)
-    if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
-        os.close(handle)
-        raise PermissionError(f"{path} is not a file of this user")
-    return open(handle, "r+b", buffering=0)

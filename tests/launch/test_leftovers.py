@@ -1,18 +1,21 @@
-"""What an MPI leaves behind is removed; what another job has in use is not."""
+"""What a library leaves behind is removed; what another job has in use is not."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import secrets
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from paceline.launch import mpi_leftovers
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch import leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
+from paceline.process.own_programs import own_module
 
 
 @pytest.fixture(autouse=True)
@@ -21,51 +24,80 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     memory, temporary = tmp_path / "memory", tmp_path / "temporary"
     memory.mkdir()
     temporary.mkdir()
-    monkeypatch.setattr(mpi_leftovers, "_MEMORY", memory)
+    monkeypatch.setattr(leftovers, "_MEMORY", memory)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     return memory
 
 
-@pytest.mark.parametrize("prefix", ["mpich_shm_", "ucx_shm_posix_", "vader_segment."])
+@pytest.mark.parametrize("prefix", ["mpich_shm_", "ucx_shm_posix_", "vader_segment.", "sem.mp-"])
 def test_only_segments_that_nobody_uses_are_removed(memory: Path, prefix: str) -> None:
-    before = mpi_files_now()
+    before = shared_files_now()
     names = [f"{prefix}left", f"{prefix}opened", f"{prefix}mapped", "of-another-kind"]
     for name in names:
         (memory / name).write_bytes(bytes(4096))
     with (memory / names[2]).open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 4096)
     with mapped, (memory / names[1]).open("rb"):
-        remove_mpi_leftovers(before)
+        remove_leftovers(before)
         assert {path.name for path in memory.iterdir()} == set(names[1:])
-    remove_mpi_leftovers(before)
+    remove_leftovers(before)
     assert {path.name for path in memory.iterdir()} == {names[3]}
 
 
 def test_a_segment_that_only_another_container_uses_stays(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for look in ("files_opened", "files_mapped"):  # /proc does not show its processes
-        monkeypatch.setattr(mpi_leftovers, look, lambda folder: set())
+        monkeypatch.setattr(leftovers, look, lambda folder: set())
     (memory / "mpich_shm_1").write_bytes(bytes(4096))
     with (memory / "mpich_shm_1").open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 4096)
     with mapped:
-        remove_mpi_leftovers(set())
+        remove_leftovers(set())
         assert (memory / "mpich_shm_1").exists()
-    remove_mpi_leftovers(set())
+    remove_leftovers(set())
     assert not (memory / "mpich_shm_1").exists()
 
 
 def test_a_segment_at_which_another_run_is_looking_is_removed(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (memory / "mpich_shm_1").write_bytes(bytes(4096))
     looking = (memory / "mpich_shm_1").open("rb")
-    monkeypatch.setattr(mpi_leftovers, "time", SimpleNamespace(sleep=lambda seconds: looking.close()))
-    remove_mpi_leftovers(set())
+    monkeypatch.setattr(leftovers, "time", SimpleNamespace(sleep=lambda seconds: looking.close()))
+    remove_leftovers(set())
     assert looking.closed
     assert not (memory / "mpich_shm_1").exists()
 
 
+def test_a_tensor_file_goes_unless_somebody_counts_on_it(memory: Path) -> None:
+    before = shared_files_now()
+    # killed before it was given a length, killed before it was mapped, sent by name to a process that has not come yet
+    never_long, never_written, on_its_way = (memory / f"torch_12_3456_{count}" for count in range(3))
+    never_long.touch()
+    never_written.write_bytes(bytes(4096))
+    on_its_way.write_bytes((1).to_bytes(8, "little") + bytes(4088))
+    of_a_user = memory / "torch_12_weights"
+    of_a_user.touch()
+    remove_leftovers(before)
+    assert set(memory.iterdir()) == {on_its_way, of_a_user}
+
+
+# torch makes a file, maps it and takes its name away: a worker that is killed in between leaves it
+KILLED_WORKER = """
+import os, signal, sys
+open(f"/dev/shm/torch_{os.getpid()}_{sys.argv[1]}_0", "xb").close()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_launcher_of_torch_removes_what_a_killed_rank_has_left(tmp_path: Path) -> None:
+    script, number = tmp_path / "killed.py", secrets.randbelow(1 << 32)
+    script.write_text(KILLED_WORKER)
+    command = [*own_module("paceline.launch.local_ranks"), "2", sys.executable, str(script), str(number)]
+    assert subprocess.run(command, timeout=120, check=False).returncode == 137
+    assert not list(Path("/dev/shm").glob(f"torch_*_{number}_0"))
+
+
 def test_segments_that_were_there_before_stay(memory: Path) -> None:
     (memory / "mpich_shm_1").write_bytes(b"")
-    remove_mpi_leftovers(mpi_files_now())
+    remove_leftovers(shared_files_now())
     assert (memory / "mpich_shm_1").exists()
 
 
@@ -76,10 +108,10 @@ def test_only_folders_of_launchers_that_have_gone_are_removed() -> None:
         process.wait()
     earlier, left, of_another = (temporary / f"ompi.{pid}" for pid in (gone[0].pid, gone[1].pid, os.getpid()))
     earlier.mkdir()
-    before = mpi_files_now()
+    before = shared_files_now()
     assert before == {earlier}
     for folder in (left / "0" / "1", of_another, temporary / "ompi.txt"):
         folder.mkdir(parents=True)
     (left / "pmix.tool").write_text("")
-    remove_mpi_leftovers(before)
+    remove_leftovers(before)
     assert {path.name for path in temporary.iterdir()} == {earlier.name, of_another.name, "ompi.txt"}

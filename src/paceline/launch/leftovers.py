@@ -1,4 +1,7 @@
-"""What an MPI leaves when its ranks or its launcher are killed: shared-memory files, and session folders of Open MPI.
+"""What libraries leave when ranks, their workers or their launcher are killed.
+
+MPI leaves shared-memory files, and Open MPI folders of its sessions. A worker of torch that is killed while
+it makes a tensor leaves the file of that tensor; so does multiprocessing with a semaphore.
 
 Only what came since a given moment is removed, and only if no living process has it: other jobs run beside ours.
 """
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import tempfile
 import time
@@ -19,15 +23,19 @@ from paceline.process.procfs import files_mapped, files_opened, is_alive
 _MEMORY = Path("/dev/shm")
 _SEGMENTS = ("mpich_", "sm_segment", "vader_segment", "ompi", "pmix", "osc_rdma", "ucx_shm_posix_")  # begins of names
 
+_SEMAPHORE = "sem.mp-"  # of multiprocessing: whoever uses one has it mapped
+_TENSOR = re.compile(r"torch_\d+_\d+_\d+")  # its process, a random number, a count
+_USERS_BYTES = 8
+
 _LOOK_AGAIN_SECONDS = (0.02, 0.05, 0.1, 0.2)
 
 
-def mpi_files_now() -> set[Path]:
-    """Return this user's MPI segments and session folders that are there now."""
+def shared_files_now() -> set[Path]:
+    """Return this user's shared-memory files and session folders that libraries have made, as they are now."""
     return _segments() | _sessions()
 
 
-def remove_mpi_leftovers(before: set[Path]) -> None:
+def remove_leftovers(before: set[Path]) -> None:
     """Remove what came since `before` and belongs to no living process."""
     held = _remove_free_segments(_segments() - before)
     for seconds in _LOOK_AGAIN_SECONDS if held else ():
@@ -56,13 +64,29 @@ def _remove_free_segments(segments: set[Path]) -> set[Path]:
                 continue
             if path.name in opened or is_in_use(path):  # processes of other containers are not in /proc
                 held.add(path)
-            else:
+            elif not _is_on_its_way(path):
                 path.unlink(missing_ok=True)
     return held
 
 
+def _is_on_its_way(path: Path) -> bool:
+    """Say whether a tensor waits for the process that it was sent to, although nobody has it open.
+
+    Such a file begins with the number of its users. One that a killed worker leaves was not written to: torch takes its
+    name away before that.
+    """
+    if _TENSOR.fullmatch(path.name) is None:
+        return False
+    with path.open("rb") as file:
+        return any(file.read(_USERS_BYTES))
+
+
 def _segments() -> set[Path]:
-    return {path for path in _MEMORY.glob("*") if path.name.startswith(_SEGMENTS) and _is_mine(path)}
+    return {path for path in _MEMORY.glob("*") if _is_of_a_library(path.name) and _is_mine(path)}
+
+
+def _is_of_a_library(name: str) -> bool:
+    return name.startswith((*_SEGMENTS, _SEMAPHORE)) or _TENSOR.fullmatch(name) is not None
 
 
 def _sessions() -> set[Path]:
