@@ -197,9 +197,7 @@ def _calls(state: RankState) -> list[tuple[int, int]]:
     return [(thread.call.number, thread.call.entered_ns) for thread in state.threads if thread is not None]
 
 
-def _late(
-    world: WatchedJob, snapshot: Snapshot, ranks: Sequence[int], stands: Mapping[int, Stand]
-) -> tuple[Late, ...]:
+def _late(world: WatchedJob, snapshot: Snapshot, ranks: Sequence[int], stands: Mapping[int, Stand]) -> tuple[Late, ...]:
     files = {
         held.process.pid: held.reader.path.with_name(f"stack.{held.process.pid}")
         for rank in ranks
@@ -218,7 +216,7 @@ def _late(
 
 
 def _in_thread(snapshot: Snapshot, rank: int) -> str:
-    """Return the call that a thread of a rank is inside, if there is one; another thread runs, or it would not be late."""
+    """Return the call that a thread of a late rank is inside, if there is one; another thread of it runs."""
     state = snapshot.state(rank)
     waiting = next(state.waiting, None) if state is not None else None
     if waiting is None:

@@ -1,4 +1,4 @@
-"""Which collectives a library refuses before it tells anybody: a script that catches the error has not made the call."""
+"""Which collectives a library refuses before it tells anybody: a script that catches the error has not made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call that some ranks alone make, where no `if` around it tells why: a callback, a hook or a method that others lack.
+"""A call that some ranks alone make, and no `if` around it tells why: a callback, a hook or a method that others lack.
 
 What is certain is said: that no other rank has made it. Where ranks may also have come to it at another time than the
 others, that is offered as well.

@@ -88,9 +88,7 @@ def _wanted_elsewhere(
     return None
 
 
-def _misdirected(
-    inspection: Inspection, receiver: int, message: UnreceivedMessage, rank: int, call: Call
-) -> Finding:
+def _misdirected(inspection: Inspection, receiver: int, message: UnreceivedMessage, rank: int, call: Call) -> Finding:
     """Tell of a message that one rank waits for, and that was sent to another, which receives its like from it."""
     send = _send_of(inspection, message, receiver)
     explanation = tell_misdirected(

@@ -28,12 +28,11 @@ def explain_misdirected(inspection: Inspection, calls: Mapping[int, Call]) -> li
         from_sender = receives.get((call.communicator, member), ())
         waiting = [rank for rank in from_sender if calls[rank].incoming.takes(member, call.tag)]
         if waiting and receiver not in waiting:
-            return [
-                tell_misdirected(
-                    call, call.tag, sender=sender, receiver=receiver, waiting=sorted(waiting), receive=calls[min(waiting)],
-                    ranks=(sender,), never=True,
-                )  # fmt: skip
-            ]
+            told = tell_misdirected(
+                call, call.tag, sender=sender, receiver=receiver, waiting=sorted(waiting),
+                receive=calls[min(waiting)], ranks=(sender,), never=True,
+            )  # fmt: skip
+            return [told]
     return []
 
 

@@ -24,10 +24,12 @@ if rank == 1:
     print(refused(dist.isend, torch.ones(1), dst=1))
     print(refused(dist.get_group_rank, dist.group.WORLD, 17))
     print(refused(dist.all_reduce, [torch.ones(2)]))
-    print(refused(dist.all_gather, [torch.ones(2)], None))
-    print(refused(dist.all_gather_object, [None, None], threading.Lock()))
 value = torch.ones(2)
 dist.all_reduce(value)
+states = [None, None]
+if rank == 0:
+    print(refused(dist.all_gather_object, states, threading.Lock()))
+dist.all_gather_object(states, rank)
 dist.barrier()
 print("rank", rank, value.tolist())
 dist.destroy_process_group()
