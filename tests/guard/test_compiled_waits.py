@@ -86,7 +86,10 @@ class Machine:
 
     def job(self) -> WatchedJob:
         def rank(pid: int, counted: tuple[int, ...]) -> Any:
-            reader = SimpleNamespace(thread_ids=lambda: counted, shown_path=os.path.basename, path=Path("/run/ring.0"))
+            reader = SimpleNamespace(
+                thread_ids=lambda: counted, joining_ids=frozenset, recorded_ids=frozenset,
+                shown_path=os.path.basename, path=Path("/run/ring.0"),
+            )  # fmt: skip
             return SimpleNamespace(process=SimpleNamespace(pid=pid), reader=reader)
 
         snapshot = Snapshot(ranks=self.ranks, communicators=communicators(2))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
@@ -15,6 +17,7 @@ from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
 from paceline.guard.rank.mpi.mpi_buffers import dtype_code
+from paceline.guard.rank.refused_calls import was_refused
 from paceline.guard.run.kept_records import write_used
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.run.run_registry import (
@@ -210,6 +213,129 @@ def test_threads_have_a_place_each_until_they_end(recorder: Recorder, world: Com
     thread.join()
     assert sorted(waiting is None for waiting in threads) == [False, True]
     assert len(read(recorder).threads()) == 1
+
+
+def test_a_collective_that_is_taken_back_leaves_its_position_to_the_next(
+    recorder: Recorder, world: Communicator
+) -> None:
+    numbers = []
+    for _ in range(3):
+        numbers.append(recorder.begin_collective(world, BARRIER, depth=1))
+        recorder.unblock(numbers[-1])
+    recorder.withdraw(numbers[1])  # too late: there is a third
+    recorder.fail(numbers[2])
+    recorder.withdraw(numbers[2])
+    recorder.withdraw(numbers[2])
+    assert recorder.position(world) == 2
+    recorder.begin_collective(world, ALLREDUCE, depth=1)
+    history = read(recorder).history(10)
+    assert [call.sequence for call in history] == [1, 2, 0, 3]
+    assert [call.was_withdrawn for call in history] == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "refused"),
+    [
+        ("torch.all_reduce", TypeError(), True),
+        ("torch.all_reduce", RuntimeError(), False),  # of the backend: a part may have been sent
+        ("torch.all_gather_object", TypeError(), False),  # perhaps after the first of its collectives
+        ("torch.new_group", ValueError(), False),
+        ("torch.send", ValueError(), False),  # has no position
+        ("Allreduce", BufferError(), True),
+        ("allreduce", TypeError(), False),  # a function of the user's may have raised it
+    ],
+)
+def test_a_collective_whose_arguments_are_wrong_was_refused(name: str, error: Exception, refused: bool) -> None:
+    assert was_refused(error, BY_NAME[name]) is refused
+
+
+def test_an_object_that_cannot_be_pickled_was_refused() -> None:
+    def _object_to_tensor() -> None:  # the name of torch's own function
+        raise TypeError("cannot pickle it")
+
+    with pytest.raises(TypeError) as raised:
+        _object_to_tensor()
+    assert was_refused(raised.value, BY_NAME["torch.gather_object"])
+
+
+class _Helper(threading.Thread):
+    """A thread that is inside a call until it may leave."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder, self.inside, self.leave = recorder, threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        self._recorder.block(0)
+        self.inside.set()
+        self.leave.wait(30)
+        self._recorder.unblock(0)
+
+
+@pytest.fixture
+def inside_a_call(recorder: Recorder, world: Communicator) -> Iterator[_Helper]:
+    """A thread inside a call, of a rank whose main thread has made one too and runs."""
+    recorder.begin_collective(world, BARRIER, depth=1)
+    recorder.unblock(0)
+    thread = _Helper(recorder)
+    thread.start()
+    assert thread.inside.wait(30)
+    yield thread
+    thread.leave.set()
+    thread.join()
+
+
+@pytest.fixture
+def no_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process without handlers for signals: the one that limits the time of this test does not count."""
+    monkeypatch.setattr("paceline.guard.rank.thread_slots.may_be_woken", lambda: False)
+
+
+@pytest.mark.usefixtures("no_handlers")
+def test_a_thread_that_joins_another_does_not_run(recorder: Recorder, inside_a_call: _Helper) -> None:
+    reader = read(recorder)
+    assert sorted(waiting is None for waiting in reader.threads()) == [False, True]
+    with recorder.threads.joining(inside_a_call):
+        (waiting,) = reader.threads()
+        assert waiting is not None
+        assert reader.joining_ids() == {threading.get_native_id()}
+    assert sorted(waiting is None for waiting in reader.threads()) == [False, True]
+
+
+@pytest.mark.usefixtures("no_handlers")
+def test_a_thread_whose_joined_one_has_ended_runs(recorder: Recorder, inside_a_call: _Helper) -> None:
+    reader = read(recorder)
+    with recorder.threads.joining(inside_a_call):
+        inside_a_call.leave.set()
+        inside_a_call.join()
+        assert reader.threads() == (None,)
+
+
+def test_a_main_thread_that_a_handler_may_wake_runs(recorder: Recorder, inside_a_call: _Helper) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        with recorder.threads.joining(inside_a_call):
+            assert None in read(recorder).threads()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("no_handlers")
+def test_at_the_end_of_a_script_the_main_thread_joins_all_but_daemons(
+    recorder: Recorder, inside_a_call: _Helper
+) -> None:
+    second = _Helper(recorder)
+    second.start()
+    assert second.inside.wait(30)
+    recorder.threads.join_last()
+    reader = read(recorder)
+    assert [waiting is None for waiting in reader.threads()] == [False, False]
+    second.leave.set()
+    second.join()
+    assert [waiting is None for waiting in reader.threads()] == [False]
+    inside_a_call.leave.set()
+    inside_a_call.join()
+    assert reader.threads() == (None,)
 
 
 def test_a_reserved_thread_counts_before_it_has_begun(recorder: Recorder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 from paceline.guard.judge.stragglers import Stragglers
@@ -70,3 +71,15 @@ def test_ranks_that_have_gone_on_do_not_wait() -> None:
     job, stragglers = cast(Any, _Job(waiting, goes_on)), _stragglers()
     assert stragglers.look(job) == []
     assert stragglers.now(job) is None
+
+
+def test_a_late_rank_is_told_with_the_call_that_a_thread_of_it_is_inside() -> None:
+    waiting = _waiting_job()
+    call = Call(operation="Bcast", communicator="world", sequence=1, site="train.py:9")
+    states = [waiting.ranks[0], RankState(rank=1, threads=(None, Waiting(call=call)))]
+    job = cast(Any, _Job(replace(waiting, ranks=states)))
+    process = SimpleNamespace(pid=0, has_ended=lambda: True)
+    job.ranks[1] = SimpleNamespace(process=process, reader=None)
+    notice = _stragglers().now(job)
+    assert notice is not None
+    assert [late.text for late in notice.late] == ["is gone, while a thread of it is in Bcast on WORLD at train.py:9"]

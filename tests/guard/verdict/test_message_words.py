@@ -160,8 +160,8 @@ def test_a_message_that_another_rank_waits_for_went_to_the_wrong_one() -> None:
     second = receiver(1, 0, 0, message("Send", 11, peer=0, tag=0), sent={("mpi-world", 0, 0): 1})
     third = RankState(rank=2, end=End(kind=EndKind.EXITED), threads=(), sent={("mpi-world", 0, 0): 1})
     finding = stuck(first, second, third, receiver(3, 1, 0))
-    assert (finding.kind, finding.cause, finding.ranks) == (FindingKind.MESSAGE, Cause.RECEIVE_WITHOUT_SEND, (0, 1))
+    assert (finding.kind, finding.cause, finding.ranks) == (FindingKind.MESSAGE, Cause.SEND_WITHOUT_RECEIVE, (0, 1))
     assert finding.summary == (
-        "rank 3 waits in Recv at train.py:10 for a message from rank 1 with tag 0; rank 1 has sent one with tag 0 at "
-        "train.py:11 to rank 0, which does not receive it"
+        "rank 1 sends to rank 0 (Send at train.py:11, tag 0), which does not receive it, while rank 3 waits for a "
+        "message of rank 1 (Recv at train.py:10)"
     )

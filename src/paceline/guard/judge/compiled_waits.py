@@ -279,18 +279,22 @@ def _call_of(held: WatchedRank, stacks: Stacks) -> tuple[CompiledCall | None, bo
     """Return the call that a rank stands in, and whether every thread that may communicate certainly waits in one."""
     shown: Callable[[str], str] = held.reader.shown_path
     calls = {thread.native_id: find_compiled_call(thread, shown) for thread in stacks}
-    counted = {held.process.pid, *held.reader.thread_ids()}
+    counted = _counted(held)
     waits = all((call := calls.get(number)) is not None and call.waits for number in counted)
-    main = calls.get(held.process.pid)
-    return main or next((calls[number] for number in counted if calls.get(number) is not None), None), waits
+    unrecorded = sorted(counted - held.reader.recorded_ids(), key=lambda number: number != held.process.pid)
+    return next((calls[number] for number in unrecorded if calls.get(number) is not None), None), waits
+
+
+def _counted(held: WatchedRank) -> set[int]:
+    """Return the threads of a rank that may communicate, but for those that only wait until another has ended."""
+    return {held.process.pid, *held.reader.thread_ids()} - held.reader.joining_ids()
 
 
 def _all_stood(still: _Still) -> bool:
     """Say whether no rank did anything between two looks but wait in its calls, nor was stopped meanwhile."""
     assert still.first is not None
     for rank, before in still.first[1].items():
-        now, held = still.activities[rank], still.ranks[rank]
-        counted = {held.process.pid, *held.reader.thread_ids()}
+        now, counted = still.activities[rank], _counted(still.ranks[rank])
         if now.state not in _AWAKE or before.state not in _AWAKE or at_work(before.threads, now.threads, counted):
             return False
     return True

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from paceline.guard.judge.compiled_waits import CompiledWaits, Stand
 from paceline.guard.observe.kernel_view import Activity, activity
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_job import WatchedJob
+from paceline.guard.rank import thread_watch
 from paceline.guard.verdict.finding import Cause, Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
@@ -19,6 +21,7 @@ from paceline.guard.verdict.waits.waited_for import ranks_waited_for
 from paceline.guard.verdict.wording import call_name, name_rank, name_ranks, verb
 from paceline.process.stacks import OF_JUDGE, ask_for_stacks, parse_stacks
 
+_HOOKS = f"{Path(thread_watch.__file__).parent}/"
 _MAX_FRAMES = 6
 _JUST_NOW_SECONDS = 2.0
 _MAX_LATE = 8
@@ -34,12 +37,13 @@ class Late:
     doing: str
     stack: tuple[str, ...]  # file:line of its main thread, innermost first
     stand: Stand | None = None  # the call of a compiled library that it was seen in
+    in_thread: str = ""  # the watched call that a thread of it is inside, while another runs
 
     @property
     def text(self) -> str:
         """What it does, after its name."""
         if self.stand is None:
-            return f"is {self.doing}"
+            return f"is {self.doing}" + (f", while a thread of it is in {self.in_thread}" if self.in_thread else "")
         age = time.monotonic() - self.stand.seen_at
         seen = f" (seen {age:.0f} s ago)" if age >= _OLD_SECONDS else ""
         return f"stands in {self.stand.call.text}; Paceline cannot see what it waits for{seen}"
@@ -120,7 +124,7 @@ class Stragglers:
         if not waiting:
             return self._compiled_notice(world, snapshot, stands, seconds)
         wanted = sorted(ranks_waited_for(snapshot))
-        late = _late(world, [rank for rank in wanted[:_MAX_LATE] if rank in world.ranks], stands)
+        late = _late(world, snapshot, [rank for rank in wanted[:_MAX_LATE] if rank in world.ranks], stands)
         state = snapshot.state(waiting[0])
         assert state is not None
         call = next(thread.call for thread in state.threads if thread is not None)
@@ -141,7 +145,7 @@ class Stragglers:
         """Return a notice about ranks in calls of compiled libraries, where nobody waits in a watched call."""
         ranks = sorted(_compiled_waits(stands))
         runs = [state.rank for state in snapshot.ranks if state is not None and state.end is None]
-        late = _late(world, [*ranks, *(rank for rank in runs if rank not in stands)][:_MAX_LATE], stands)
+        late = _late(world, snapshot, [*ranks, *(rank for rank in runs if rank not in stands)][:_MAX_LATE], stands)
         summary = (
             f"no rank has made a recorded call for {seconds:.0f} s; {name_ranks(ranks)} {verb(ranks, 'is', 'are')} in "
             f"{verb(ranks, 'a call of a compiled library', 'calls of compiled libraries')}"
@@ -193,7 +197,7 @@ def _calls(state: RankState) -> list[tuple[int, int]]:
     return [(thread.call.number, thread.call.entered_ns) for thread in state.threads if thread is not None]
 
 
-def _late(world: WatchedJob, ranks: Sequence[int], stands: Mapping[int, Stand]) -> tuple[Late, ...]:
+def _late(world: WatchedJob, snapshot: Snapshot, ranks: Sequence[int], stands: Mapping[int, Stand]) -> tuple[Late, ...]:
     files = {
         held.process.pid: held.reader.path.with_name(f"stack.{held.process.pid}")
         for rank in ranks
@@ -204,11 +208,22 @@ def _late(world: WatchedJob, ranks: Sequence[int], stands: Mapping[int, Stand]) 
     return tuple(
         Late(
             rank=rank, doing=doing[rank], stack=_frames(texts.get(held.process.pid, ""), held.reader),
-            stand=stands.get(rank),
+            stand=stands.get(rank), in_thread=_in_thread(snapshot, rank),
         )
         for rank in ranks
         for held in (world.ranks[rank],)
     )  # fmt: skip
+
+
+def _in_thread(snapshot: Snapshot, rank: int) -> str:
+    """Return the call that a thread of a late rank is inside, if there is one; another thread of it runs."""
+    state = snapshot.state(rank)
+    waiting = next(state.waiting, None) if state is not None else None
+    if waiting is None:
+        return ""
+    call = waiting.call
+    on = f" on {Inspection(snapshot).name(call.communicator)}" if call.is_collective else ""
+    return f"{call_name(call)}{on} at {call.site}"
 
 
 def _doing(found: Activity | None) -> str:
@@ -216,6 +231,6 @@ def _doing(found: Activity | None) -> str:
 
 
 def _frames(text: str, reader: RingReader) -> tuple[str, ...]:
-    """Return the last stack of a text as file:line, innermost first."""
-    last = (parse_stacks(text) or [()])[-1]
+    """Return the last stack of a text as file:line, innermost first, without the guard's own hooks."""
+    last = [frame for frame in (parse_stacks(text) or [()])[-1] if not frame.file.startswith(_HOOKS)]
     return tuple(f"{reader.shown_path(frame.file)}:{frame.line}" for frame in last[:_MAX_FRAMES])

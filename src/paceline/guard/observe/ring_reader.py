@@ -188,20 +188,43 @@ class RingReader:
 
     def is_inside(self) -> bool:
         """Say whether some thread is inside a call."""
-        end = layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS
-        return any(self._words[layout.THREADS_AT : end : layout.THREAD_WORDS])
+        return any(self._thread_words(0))
 
     def thread_ids(self) -> tuple[int, ...]:
         """Return the numbers of the threads that communicate, or may; 1 stands for one that has not begun."""
+        return tuple(number for number in self._thread_words(layout.THREAD_NUMBER) if number)
+
+    def joining_ids(self) -> frozenset[int]:
+        """Return the numbers of the threads that do nothing until another of those that communicate has ended."""
+        inside, numbers = self._thread_words(0), self._thread_words(layout.THREAD_NUMBER)
+        joined = self._thread_words(layout.THREAD_JOINS)
+        return frozenset(
+            number
+            for waits, number, other in zip(inside, numbers, joined, strict=True)
+            if number and not waits and other and other in numbers
+        )
+
+    def recorded_ids(self) -> frozenset[int]:
+        """Return the numbers of the threads that are inside a call of which there is a record."""
+        pairs = zip(self._thread_words(0), self._thread_words(layout.THREAD_NUMBER), strict=True)
+        return frozenset(number for waits, number in pairs if waits)
+
+    def _thread_words(self, word: int) -> list[int]:
+        """Return one of the words of each thread."""
         end = layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS
-        return tuple(number for number in self._words[layout.THREADS_AT + 1 : end : layout.THREAD_WORDS] if number)
+        return self._words[layout.THREADS_AT + word : end : layout.THREAD_WORDS].tolist()
 
     def threads(self) -> tuple[Waiting | None, ...]:
-        """Return each thread that communicates: the call it waits in, or None if it runs."""
+        """Return each thread that communicates: the call it waits in, or None if it runs.
+
+        One that joins another is left out: what it can do depends on that one alone.
+        """
         found: list[Waiting | None] = []
+        joining = self.joining_ids()
         for slot in range(layout.MAX_THREADS):
             word = layout.THREADS_AT + slot * layout.THREAD_WORDS
-            if self._words[word + 1] == 0:
+            thread = self._words[word + layout.THREAD_NUMBER]
+            if thread == 0 or thread in joining:
                 continue
             number = self._words[word]
             call = self.call(number - 1) if number else None

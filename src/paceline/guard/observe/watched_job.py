@@ -16,7 +16,7 @@ from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.observe.worlds.job_worlds import JobMembers, OutOfSight
 from paceline.guard.shared_memory import layout
-from paceline.guard.verdict.snapshot import End, Membership, RankState, Snapshot, Stop, num_in_first_side
+from paceline.guard.verdict.snapshot import Call, End, Membership, RankState, Snapshot, Stop, num_in_first_side
 
 _LAST_CALLS = 16
 _LOST_EPOCHS = layout.LOST_WINDOWS | layout.LOST_CHANNELS
@@ -175,7 +175,7 @@ class WatchedJob:
             num_uncertain=reader.word(layout.NUM_UNCERTAIN),
             remarks=reader.remarks(),
             stop=self._stop(reader),
-            history=reader.history(history) if history else (),
+            history=_made(reader.history(history), end) if history else (),
         )
 
     def _stop(self, reader: RingReader) -> Stop | None:
@@ -192,3 +192,9 @@ def _finalized_at(reader: RankTexts) -> str:
     """Return the line at which the script has called MPI.Finalize; nothing if it has not."""
     frames = next((text["frames"] for text in reader.texts if "finalized" in text), None)
     return reader.frames_text(frames[:1])[0] if frames else ""
+
+
+def _made(calls: tuple[Call, ...], end: End | None) -> tuple[Call, ...]:
+    """Return the calls without those that the library refused and the script passed over: they were never made."""
+    failed = end.failed_call if end is not None else None
+    return tuple(call for call in calls if not call.was_withdrawn or call.number == failed)

@@ -1,5 +1,7 @@
 """Threads of a rank that may communicate though they have not yet: while one runs, its rank can still move.
 
+One that joins another does not run: it goes on when that one ends.
+
 A thread counts if it runs, or may run, the user's code. One of an installed package counts only once it has
 communicated; a worker of a pool of concurrent.futures counts while it works.
 """
@@ -24,7 +26,7 @@ _ONLY_MOVE_DATA = (
 def watch_threads() -> None:
     """Watch threads begin, so that each is counted before it runs."""
     folders = library_folders()
-    start = threading.Thread.start
+    start, join = threading.Thread.start, threading.Thread.join
 
     @functools.wraps(start)
     def watched_start(self: threading.Thread) -> None:
@@ -32,8 +34,24 @@ def watch_threads() -> None:
             _count_until_it_ends(self)
         start(self)
 
+    @functools.wraps(join)
+    def watched_join(self: threading.Thread, timeout: float | None = None) -> None:
+        if SESSION.recorder is None or timeout is not None:
+            return join(self, timeout)
+        with SESSION.recorder.threads.joining(self):
+            return join(self)
+
     threading.Thread.start = watched_start  # type: ignore[method-assign]
+    threading.Thread.join = watched_join  # type: ignore[method-assign]
+    before_threads = getattr(threading, "_register_atexit", None)
+    if before_threads is not None:
+        before_threads(_join_last)
     _watch_bare_threads()
+
+
+def _join_last() -> None:
+    if SESSION.recorder is not None:
+        SESSION.recorder.threads.join_last()
 
 
 def watch_pool(module: ModuleType) -> None:

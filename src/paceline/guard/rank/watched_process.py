@@ -13,6 +13,7 @@ from typing import Any
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
+from paceline.guard.rank.refused_calls import was_refused
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.rank_start import RankStart
 from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS, hydra_job
@@ -131,6 +132,8 @@ class Session:
         """Remember which call raised, in case nobody catches the exception."""
         if self.recorder is not None:
             self.recorder.fail(number)
+            if was_refused(error, self.recorder.operation_of(number)):
+                self.recorder.withdraw(number)
             with contextlib.suppress(AttributeError):  # an exception that takes no notes
                 error._paceline_call = number  # type: ignore[attr-defined]
 

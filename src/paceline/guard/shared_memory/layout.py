@@ -27,8 +27,10 @@ STOP_COLLECTIVE, STOP_MESSAGE, STOP_ARGUMENT = 1, 2, 3
 LOST_THREADS, LOST_REQUESTS, LOST_CHANNELS, LOST_COMMUNICATORS, LOST_MESSAGES, LOST_BOARDS = 1, 2, 4, 8, 16, 32
 LOST_WINDOWS = 64  # windows or files
 
-THREADS_AT = 64  # word; four words each: record number + 1 or 0, native id, requests waited for, spare
+# word; four words each: record number + 1 or 0, native id, requests waited for, native id of the thread that it joins
+THREADS_AT = 64
 THREAD_WORDS = 4
+THREAD_NUMBER, THREAD_JOINS = 1, 3  # which of these words has which native id
 MAX_THREADS = 16
 MAX_WAITED = 1024  # requests of one wait that are listed
 COMMS_AT = 128  # word; one each: number of collectives begun

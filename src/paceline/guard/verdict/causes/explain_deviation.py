@@ -20,6 +20,7 @@ from paceline.guard.verdict.causes.call_counts import (
     left_out_by_odd,
     made_once_more_by_odd,
 )
+from paceline.guard.verdict.causes.call_of_one_side import explain_call_of_one_side
 from paceline.guard.verdict.causes.conditional_call import (
     any_other_made,
     explain_call_under_condition,
@@ -64,8 +65,16 @@ def explain_deviation(inspection: Inspection, deviation: Deviation) -> list[Expl
         _by_what_was_done(inspection, deviation, relation)
         or (_by_source(inspection, deviation, relation) if relation is not None else [])
         or (_by_other_side(inspection, deviation) if deviation.is_tie else [])
-        or [_came_early(deviation, relation) or _explain_difference(deviation)]
+        or _came_alone(inspection, deviation, relation)
     )
+
+
+def _came_alone(inspection: Inspection, deviation: Deviation, relation: LineRelation | None) -> list[Explanation]:
+    """Explain by what is left where neither the past nor the source tells why ranks went different ways."""
+    early = _came_early(deviation, relation)
+    if early is not None:
+        return [early]
+    return explain_call_of_one_side(inspection, deviation, relation) or [_explain_difference(deviation)]
 
 
 def _by_exception(inspection: Inspection, deviation: Deviation, relation: LineRelation | None) -> Explanation | None:

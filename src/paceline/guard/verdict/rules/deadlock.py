@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.causes.across_communicators import explain_across
+from paceline.guard.verdict.causes.call_of_one_side import explain_items_of_a_loop
 from paceline.guard.verdict.causes.compared_roles import (
     explain_another_order,
     explain_left_loop_of_messages,
@@ -116,6 +117,7 @@ def _explain_collectives(
         or explain_by_sisters(inspection, calls)
         or explain_passed_over(inspection, calls)
         or explain_another_order(inspection, calls)
+        or explain_items_of_a_loop(inspection, calls)
     )
     return known or [_explain_circle(inspection, calls)]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.causes.habit import usual_continuation
+from paceline.guard.verdict.causes.lost_messages.misdirected_message import tell_misdirected
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
@@ -88,18 +89,12 @@ def _wanted_elsewhere(
 
 
 def _misdirected(inspection: Inspection, receiver: int, message: UnreceivedMessage, rank: int, call: Call) -> Finding:
-    """Tell of a message that one rank waits for, and that was sent to another, which does not receive it."""
+    """Tell of a message that one rank waits for, and that was sent to another, which receives its like from it."""
     send = _send_of(inspection, message, receiver)
-    at = f" at {send.site}" if send is not None else ""
-    explanation = Explanation(
-        ranks=tuple(sorted((message.sender, receiver))),
-        summary=f"{name_rank(rank)} waits in {call_name(call)} at {call.site} for a message from "
-        f"{name_rank(message.sender)} with {tag_text(message.tag)}; {name_rank(message.sender)} has sent one with "
-        f"{tag_text(message.tag)}{at} to {name_rank(receiver)}, which does not receive it",
-        cause=Cause.RECEIVE_WITHOUT_SEND,
-        advice=f"check the destination of the send{at} on {name_rank(message.sender)}, or let {name_rank(receiver)} "
-        f"receive it: {name_rank(rank)} waits for such a message",
-    )
+    explanation = tell_misdirected(
+        send, message.tag, sender=message.sender, receiver=receiver, waiting=[rank], receive=call,
+        ranks=tuple(sorted((message.sender, receiver))), never=False,
+    )  # fmt: skip
     calls = {rank: call} | ({message.sender: send} if send is not None else {})
     return explained_finding(
         FindingKind.MESSAGE, explanation, rank_groups(inspection, calls), field=FindingField.SOURCE

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import takewhile
 
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call
 from paceline.guard.verdict.source.control_flow import flow_of
 from paceline.guard.verdict.source.passed_over import asks_for_rank, inner_blocks
-from paceline.guard.verdict.source.user_source import LineRelation, SourceBlock, condition_around, relate
+from paceline.guard.verdict.source.user_source import (
+    LineRelation,
+    SourceBlock,
+    condition_around,
+    function_line,
+    loop_around,
+    relate,
+)
 
 _NOT_OF_STEPS = re.compile(
     r"param|grad|bucket|tensor|layer|module|field|key|name|weight|buffer|attempt|retry|retries|tries", re.IGNORECASE
@@ -17,6 +25,32 @@ _NOT_OF_STEPS = re.compile(
 
 
 _OF_STEPS = re.compile(r"step|epoch|batch|loader|iter|sample|data|range\(|while", re.IGNORECASE)
+
+
+def frames_of_call(call: Call) -> tuple[str, ...]:
+    """Return the lines that led to a call, from the outside in."""
+    return tuple(reversed((call.site, *call.callers)))
+
+
+def shared_line(inspection: Inspection, first: Call, second: Call) -> SourceBlock | None:
+    """Return the innermost `for` around the line that leads to both calls, by functions of which each has one."""
+    frames, others = frames_of_call(first), frames_of_call(second)
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(frames, others, strict=False)))
+    if not 0 < shared < min(len(frames), len(others)):
+        return None
+    if _function_at(inspection, frames[shared]) == _function_at(inspection, others[shared]):
+        return None  # two lines of one function
+    file, _, line = frames[shared - 1].rpartition(":")
+    source = inspection.sources(file)
+    loop = loop_around(source, int(line)) if source is not None else None
+    return replace(loop, file=file) if loop is not None else None
+
+
+def _function_at(inspection: Inspection, frame: str) -> tuple[str, int | None]:
+    """Tell the function that a line is in, by its file and its first line."""
+    file, _, line = frame.rpartition(":")
+    source = inspection.sources(file)
+    return file, function_line(source, int(line)) if source is not None else None
 
 
 def relate_calls(inspection: Inspection, first: Call, second: Call) -> LineRelation | None:

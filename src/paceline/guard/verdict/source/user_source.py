@@ -91,6 +91,26 @@ def condition_around(source: str, line: int) -> SourceBlock | None:
     return _condition(list(around(function_of(tree, line), line)), []) if tree is not None else None
 
 
+def loop_around(source: str, line: int) -> SourceBlock | None:
+    r"""Return the innermost `for` of a function that holds a line.
+
+    >>> loop_around("for hook in hooks:\n    hook()\n", 2)
+    SourceBlock(line=1, head='for hook in hooks', file='')
+    """
+    tree = parse(source)
+    held_by = list(around(function_of(tree, line), line)) if tree is not None else []
+    for node in reversed(held_by):
+        if isinstance(node, ast.For | ast.AsyncFor) and holds_in_branch(node, held_by):
+            return loop_block(node)
+    return None
+
+
+def function_line(source: str, line: int) -> int | None:
+    """Return where the innermost function that holds a line begins; None for the module."""
+    tree = parse(source)
+    return getattr(function_of(tree, line), "lineno", None) if tree is not None else None
+
+
 def calls_by_name(source: str, line: int, name: str) -> bool:
     r"""Say whether a line makes a call of this name, in whatever case.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call
-from paceline.guard.verdict.wording import call_name, name_ranks, tag_text, verb
+from paceline.guard.verdict.wording import call_name, name_rank, name_ranks, tag_text, verb
 
 _RECEIVING = (Family.RECEIVE, Family.EXCHANGE, Family.PROBE)
 
@@ -28,7 +28,11 @@ def explain_misdirected(inspection: Inspection, calls: Mapping[int, Call]) -> li
         from_sender = receives.get((call.communicator, member), ())
         waiting = [rank for rank in from_sender if calls[rank].incoming.takes(member, call.tag)]
         if waiting and receiver not in waiting:
-            return [_explain(sender, call, receiver, sorted(waiting), calls[min(waiting)])]
+            told = tell_misdirected(
+                call, call.tag, sender=sender, receiver=receiver, waiting=sorted(waiting),
+                receive=calls[min(waiting)], ranks=(sender,), never=True,
+            )  # fmt: skip
+            return [told]
     return []
 
 
@@ -54,14 +58,31 @@ def _receives_by_source(calls: Mapping[int, Call]) -> dict[tuple[str, int], list
     return ranks
 
 
-def _explain(sender: int, call: Call, receiver: int, waiting: list[int], receive: Call) -> Explanation:
-    sends = f"{call_name(call)} at {call.site}"
+def tell_misdirected(
+    send: Call | None, tag: int, *, sender: int, receiver: int, waiting: Sequence[int], receive: Call,
+    ranks: tuple[int, ...], never: bool,
+) -> Explanation:  # fmt: skip
+    """Say that a message went to a rank that does not take it, while others wait for one like it.
+
+    Args:
+        send: What sent it, if that is remembered.
+        tag: Its tag.
+        sender: The rank that did.
+        receiver: Where it went to.
+        waiting: The ranks that wait for such a message.
+        receive: The call in which the first of them waits.
+        ranks: The ranks that are out of line.
+        never: Whether the receiver has never received from the sender; else it only does not take this one.
+    """
+    sends = f"{call_name(send)} at {send.site}" if send is not None else "send"
+    details = f"{sends}, {tag_text(tag)}" if send is not None else tag_text(tag)
+    takes = "which never receives from it" if never else "which does not receive it"
     return Explanation(
-        ranks=(sender,),
-        summary=f"rank {sender} sends to rank {receiver} ({sends}, {tag_text(call.tag)}), which never receives from "
-        f"it, while {name_ranks(waiting)} {verb(waiting, 'waits', 'wait')} for a message of rank {sender} "
+        ranks=ranks,
+        summary=f"{name_rank(sender)} sends to {name_rank(receiver)} ({details}), {takes}, while "
+        f"{name_ranks(waiting)} {verb(waiting, 'waits', 'wait')} for a message of {name_rank(sender)} "
         f"({call_name(receive)} at {receive.site})",
         cause=Cause.SEND_WITHOUT_RECEIVE,
-        advice=f"look at the destination of the {sends} on rank {sender}: send to {name_ranks(waiting)}, or let rank "
-        f"{receiver} receive the message",
+        advice=f"look at the destination of the {sends} on {name_rank(sender)}: send to {name_ranks(waiting)}, or let "
+        f"{name_rank(receiver)} receive the message",
     )

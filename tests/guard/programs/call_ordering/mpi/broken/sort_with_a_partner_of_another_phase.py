@@ -2,7 +2,7 @@
 # ranks: 4
 # finding: message tag | deadlock
 # out of line: 2 3 | 3 | 1 2
-# cause: message-order | receive-without-send
+# cause: message-order | receive-without-send | send-without-receive
 
 import numpy as np
 from mpi4py import MPI
