@@ -223,14 +223,17 @@ def broken_results(setting: Setting, selection: Selection, *, repairs: bool) -> 
         if not (enqueues and case.program.stem in NOT_ON_ENQUEUING)
     ]
     if not enqueues:
-        judged += [(case, functools.partial(judge_warned, setting, case)) for case in warned_cases(setting.carrier)]
+        judged += [
+            (case, functools.partial(judge_warned, setting, case))
+            for case in warned_cases(setting.carrier, setting.name)
+        ]
     for case, judge in judged:
         if selection.takes(case.program):
             result = judge()
             result["advice"] = result["cause"] and (not repairs or judge_repaired(setting, case))
             yield case.id, result
     if not enqueues:
-        for program in filter(selection.takes, missed_programs(setting.carrier, setting.name)):
+        for program in filter(selection.takes, missed_programs(setting.carrier)):
             yield program.stem, judge_missed(setting, program)
 
 

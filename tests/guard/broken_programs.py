@@ -20,8 +20,8 @@ A program that ends well and is warned about says so instead of the finding:
 A broken program about which the guard says nothing says why instead. The guard has to stay silent then, since nothing
 that it could say would be right:
 
-    # not found: Put is not recorded    why
-    # not found with Open MPI: ...      the same, if that library alone lets it pass; with MPICH the finding is expected
+    # not found: ...                    why
+    # warning with Open MPI: CAUSE      that library lets it pass, and it is warned about; with MPICH it is found
 
 `# <- here` marks lines of which a diagnosis must name one. `# fixed: CODE` gives what stands in that line once the
 advice is followed; a line that is only such a comment gets its code then.
@@ -41,7 +41,7 @@ HERE = "# <- here"
 _FIXED = re.compile(r"^(?P<indent>\s*)(?P<code>.*?)\s*# fixed:(?: |$)(?P<instead>.*)$")
 _HEADER = re.compile(
     r"^# (ranks|finding|out of line|cause|says|launcher|differs at|warning|warned ranks|options|"
-    r"not found(?: with Open MPI)?): (.*)$"
+    r"not found|warning with Open MPI): (.*)$"
 )
 
 
@@ -106,25 +106,29 @@ class Score:
 
 
 def broken_cases(carrier: str, library: str = "") -> list[Expectation]:
-    """Return what is expected of the broken programs of a carrier, except for those that are not found."""
-    found = [program for program in programs(carrier, "broken") if why_not_found(program, library) is None]
+    """Return what is expected of the broken programs of a carrier, but for those that a library lets pass."""
+    found = [
+        program for program in programs(carrier, "broken")
+        if why_not_found(program) is None and read_warning_with(library, program) is None
+    ]  # fmt: skip
     return [case for program in found for case in read_expectations(program)]
 
 
-def warned_cases(carrier: str) -> list[ExpectedWarning]:
-    """Return what is expected of the programs of a carrier that end well and are warned about."""
-    return [read_warning(program) for program in programs(carrier, "warned")]
+def warned_cases(carrier: str, library: str = "") -> list[ExpectedWarning]:
+    """Return what is expected of the programs of a carrier that end well, with this library, and are warned about."""
+    passed = [read_warning_with(library, program) for program in programs(carrier, "broken")]
+    warned = [read_warning(program) for program in programs(carrier, "warned")]
+    return warned + [case for case in passed if case is not None]
 
 
-def missed_programs(carrier: str, library: str = "") -> list[Path]:
+def missed_programs(carrier: str) -> list[Path]:
     """Return the broken programs of a carrier that are not found."""
-    return [program for program in programs(carrier, "broken") if why_not_found(program, library) is not None]
+    return [program for program in programs(carrier, "broken") if why_not_found(program) is not None]
 
 
-def why_not_found(program: Path, library: str = "") -> str | None:
-    """Return why the guard says nothing about a broken program, with this library of MPI; None if it does."""
-    values = dict(_header_lines(program))
-    return values.get("not found", values.get(f"not found with {library}"))
+def why_not_found(program: Path) -> str | None:
+    """Return why the guard says nothing about a broken program; None if it does."""
+    return dict(_header_lines(program)).get("not found")
 
 
 def read_expectations(program: Path) -> list[Expectation]:
@@ -143,14 +147,20 @@ def read_expectations(program: Path) -> list[Expectation]:
     return expectations
 
 
-def read_warning(program: Path) -> ExpectedWarning:
+def read_warning_with(library: str, program: Path) -> ExpectedWarning | None:
+    """Return the warning that a broken program gets if this library lets it pass; None if it does not."""
+    cause = dict(_header_lines(program)).get(f"warning with {library}")
+    return None if cause is None else read_warning(program, cause)
+
+
+def read_warning(program: Path, cause: str | None = None) -> ExpectedWarning:
     """Return what the comments of a program say about the warning that it must get."""
     lines = _header_lines(program)
     values = dict(lines)
     return ExpectedWarning(
         program=program,
         world_size=int(values["ranks"]),
-        cause=values["warning"],
+        cause=cause or values["warning"],
         ranks=tuple(tuple(map(int, text.split())) for text in values.get("warned ranks", "").split("|") if text),
         says=tuple(value for name, value in lines if name == "says"),
         options=tuple(values.get("options", "").split()),

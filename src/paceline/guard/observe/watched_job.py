@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.rank_ends import RankTexts, rank_end
@@ -16,7 +17,17 @@ from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.observe.worlds.job_worlds import JobMembers, OutOfSight
 from paceline.guard.shared_memory import layout
-from paceline.guard.verdict.snapshot import Call, End, Membership, RankState, Snapshot, Stop, num_in_first_side
+from paceline.guard.shared_memory.ring_texts import UNKNOWN_SITE
+from paceline.guard.verdict.snapshot import (
+    Call,
+    End,
+    Membership,
+    RankState,
+    Remark,
+    Snapshot,
+    Stop,
+    num_in_first_side,
+)
 
 _LAST_CALLS = 16
 _LOST_EPOCHS = layout.LOST_WINDOWS | layout.LOST_CHANNELS
@@ -173,10 +184,28 @@ class WatchedJob:
             windows_known=not lost & _LOST_EPOCHS,
             threads_known=not lost & layout.LOST_THREADS,
             num_uncertain=reader.word(layout.NUM_UNCERTAIN),
-            remarks=reader.remarks(),
+            remarks=self._remarks(reader),
             stop=self._stop(reader),
             history=_made(reader.history(history), end) if history else (),
         )
+
+    def _remarks(self, reader: RingReader) -> tuple[Remark, ...]:
+        """Return the remarks of a rank. What it says of calls of other ranks gets their numbers and their lines."""
+        return tuple(
+            replace(remark, facts={**remark.facts, **self._sides(reader, remark)}) if "pair" in remark.facts else remark
+            for remark in reader.remarks()
+        )
+
+    def _sides(self, reader: RingReader, remark: Remark) -> dict[str, Any]:
+        known = next((one for one in reader.communicators.values() if one.identity == remark.facts["on"]), None)
+        members = known.members(self.worlds) if known is not None else ()
+        sides = []
+        for member, site, name in remark.facts["pair"]:
+            rank = members[member] if member < len(members) else -1
+            line = self.ranks[rank].reader.site(site) if rank in self.ranks else UNKNOWN_SITE
+            sides.append((rank, line, name))
+        target = int(remark.facts["target"])
+        return {"pair": sides, "target": members[target] if target < len(members) else -1}
 
     def _stop(self, reader: RingReader) -> Stop | None:
         """Return a stop with the rank of the job that the call does not fit, instead of its rank in its world."""

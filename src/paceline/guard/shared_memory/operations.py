@@ -22,6 +22,7 @@ class Family(Enum):
     EPOCH = "epoch"  # opens or closes an epoch of a window with the members of a group
     STORE = "store"  # waits for a key that any rank may set
     LOCK = "lock"  # needs the lock of a member of a window, or of all of them
+    ACCESS = "access"  # reaches for the memory of a window; a later call completes it
 
 
 class Needs(Enum):
@@ -99,6 +100,10 @@ LOCK_CALLS = (
     "Win.Lock", "Win.Lock_all", "Win.Unlock", "Win.Unlock_all", "Win.Flush", "Win.Flush_all", "Win.Flush_local",
     "Win.Flush_local_all",
 )  # fmt: skip
+WINDOW_ACCESSES = (
+    "Win.Put", "Win.Get", "Win.Accumulate", "Win.Get_accumulate", "Win.Fetch_and_op", "Win.Compare_and_swap",
+    "Win.Rput", "Win.Raccumulate",
+)  # fmt: skip
 MPI_INIT = "MPI_Init"  # by importing mpi4py.MPI; a rank tells of it in a note, since it has no ring yet
 STORE_CALLS = ("Store.get", "Store.wait")
 _RETURNS_AT_ONCE = {"Bsend", "bsend", "Ibsend", "ibsend", "Bsend_init"}
@@ -129,6 +134,7 @@ def _entries() -> list[tuple[str, dict[str, object]]]:
             entries.append((name, {"family": family, "may_buffer": buffers, "blocks": not later}))
     entries += _entries_of_windows_and_files() + _entries_between_sides()
     entries += [(f"torch.{name}", {"family": Family.STORE}) for name in STORE_CALLS]
+    entries += [(name, {"family": Family.ACCESS, "blocks": False}) for name in WINDOW_ACCESSES]
     return [*entries, (MPI_INIT, {"needs": Needs.ALL})]
 
 

@@ -28,6 +28,7 @@ from paceline.guard.rank.mpi.sides.mpi_meetings import follow_parents, watched_m
 from paceline.guard.rank.mpi.sides.spawned_world import name_of_spawned
 from paceline.guard.rank.mpi.windows_and_files.mpi_files import watched_files
 from paceline.guard.rank.mpi.windows_and_files.mpi_windows import watched_windows
+from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
 from paceline.guard.rank.posted_request import PostedCreation
 from paceline.guard.rank.thread_watch import count_running_threads
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_blocked_call, post_request
@@ -59,7 +60,9 @@ def watch_mpi(mpi: Any) -> None:
             replace_methods(kind, {name: classmethod(watched(function, watch))})
     if hasattr(mpi, "Session"):
         replace_methods(mpi.Session, watched_sessions(watch, lambda rank, size: _enter(watch, rank, size)))
-    replace_methods(mpi.Win, watched_windows(watch))
+    window_logs = WindowLogs(watch)
+    watch.left = lambda: [*watch.requests.left(), *window_logs.left()]
+    replace_methods(mpi.Win, watched_windows(watch, window_logs))
     replace_methods(mpi.File, watched_files(watch))
     for name in ("Init", "Init_thread"):
         setattr(mpi, name, _joining_init(getattr(mpi, name), watch))
@@ -120,7 +123,7 @@ def _enter(watch: MpiWatch, rank: int, size: int, job: str | None = None, name: 
     assert SESSION.recorder is not None
     if is_new:
         count_running_threads()
-        SESSION.recorder.remarks.ask_at_end("mpi", watch.requests.left)
+        SESSION.recorder.remarks.ask_at_end("mpi", watch.left)
         watch.look_at_uses(SESSION.recorder)
         if watch.handles is not None:
             watch.handles.join(SESSION.recorder.remarks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from paceline.guard.rank.buffer_size import Size
@@ -18,6 +18,7 @@ from paceline.guard.rank.mpi.mpi_memory import MemoryReader
 from paceline.guard.rank.mpi.mpi_requests import FollowedRequests
 from paceline.guard.rank.mpi.mpi_results import MpiResults
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
+from paceline.guard.rank.remarks.rank_remarks import DroppedRequest
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, make_blocked_call
 from paceline.guard.rank.watched_process import SESSION, identity_of
 from paceline.guard.shared_memory import layout
@@ -45,6 +46,7 @@ class MpiWatch:
         self._get_remote_group = own_method(mpi.Intercomm, "Get_remote_group")
         self.world_group: Any = None  # of a program without COMM_WORLD, which has only a session
         self.requests = FollowedRequests(handle_reader(mpi, mpi.Request))
+        self.left: Callable[[], Iterable[DroppedRequest]] = self.requests.left  # what nobody has completed, at the end
         # Those that are followed, by MPI's handle: one that is reached by several objects is one. No object of mpi4py
         # is kept. A handle that is freed is taken out, since MPI gives it to another communicator afterwards.
         self.communicators: dict[int, Communicator] = {}

@@ -29,6 +29,18 @@ _MAX_USES = 4  # by blocking calls that are remembered for one request
 _USE = brief(("number", "num_bytes", "site", "operation", "flags", "peer", "source"))
 
 
+_OPERATION_BITS = 16
+
+
+def unposted(site: int, operation: int) -> int:
+    """Return what stands for a request where there is none: for an access to a window, which a later call completes.
+
+    >>> unposted(3, 7)
+    -196615
+    """
+    return -(site << _OPERATION_BITS | operation)
+
+
 class UsedMemory:
     """The bytes that one argument of a request stands for."""
 
@@ -37,7 +49,7 @@ class UsedMemory:
     def __init__(self, begin: int, num_bytes: int, *, writes: bool) -> None:
         self.begin, self.end, self.writes = begin, begin + num_bytes, writes
         self.number = 0  # while it is in use: its position among all that ever was
-        self.request = 0  # the request that uses it
+        self.request = 0  # the request that uses it, or what stands for it
         self.is_told = False
         self.uses: list[tuple[int, int]] | None = None  # by calls that block: number of the record, and bytes
 
@@ -47,6 +59,10 @@ class UsedMemory:
     def has_changed(self) -> bool:
         """Say whether somebody has written to the memory since then."""
         return False
+
+    def content(self) -> int:
+        """Return a number that stands for what the memory held when it was marked; 0 if that is not known."""
+        return 0
 
     def was_dropped(self) -> bool:
         """Say whether nobody but us has kept the memory for the request."""
@@ -127,7 +143,7 @@ class ActiveBuffers:
         for other in self.table.overlapping(one.begin, one.end):
             if (one.writes or other.writes) and not one.is_told and one.is_dense() and other.is_dense():
                 one.is_told = other.is_told = True
-                self._say(OVERLAPS, self._requests.origin(one.request), self._requests.origin(other.request))
+                self._say(OVERLAPS, self._origin(one.request), self._origin(other.request))
 
     def _say_use(self, one: UsedMemory, use: tuple[int, int]) -> None:
         """Say that a call used what a request wrote to, if the record shows that it did: one with nobody does not."""
@@ -141,14 +157,18 @@ class ActiveBuffers:
             return  # one that does not block was compared when it was posted
         if is_message or family is Family.COLLECTIVE:
             one.is_told = True
-            self._say(USED, (site, operation), self._requests.origin(one.request))
+            self._say(USED, (site, operation), self._origin(one.request))
+
+    def _origin(self, request: int) -> tuple[int, int]:
+        """Return the site and the operation of what uses memory."""
+        return divmod(-request, 1 << _OPERATION_BITS) if request < 0 else self._requests.origin(request)
 
     def _say_until_now(self, how: str, one: UsedMemory) -> None:
         found = self._record(self._ring.words[layout.NUM_RECORDS] - 1)
         until = (0, 0)
         if found is not None and found[2] in BY_CODE and BY_CODE[found[2]].family is Family.WAIT:
             until = (found[1], found[2])
-        self._say(how, self._requests.origin(one.request), until)
+        self._say(how, self._origin(one.request), until)
 
     def _record(self, number: int) -> tuple[int, int, int, int, tuple[int, int]] | None:
         """Return bytes, site, operation, flags and peers of a record; None if it is not there any more."""

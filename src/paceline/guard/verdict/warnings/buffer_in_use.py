@@ -15,7 +15,8 @@ from paceline.guard.verdict.wording import name_ranks
 
 def find_buffers_in_use(inspection: Inspection, ended_well: bool) -> list[JobWarning]:
     """Return the lines whose memory something else used before their requests had completed."""
-    return [_warning(line) for line in remarked_lines(inspection, WarningCause.BUFFER_IN_USE)]
+    lines = remarked_lines(inspection, WarningCause.BUFFER_IN_USE)
+    return [_warning(line) for line in lines if "pair" not in line.facts]  # see window_conflict.py
 
 
 def _warning(line: RemarkedLine) -> JobWarning:
@@ -32,6 +33,9 @@ def _warning(line: RemarkedLine) -> JobWarning:
         summary += f", which was not known before {other}" if other else ""
         summary += ": mpi4py does not keep what it reduces, so without the guard its memory may hold something else"
         advice = f"give the array of {line.site} a name, and keep it until the wait has returned"
+    elif line.how == "outside":
+        summary = f"{call} reached for memory of a window outside of any epoch: nothing orders it, and nothing ends it"
+        advice = f"put {line.site} between two fences, a Start and a Complete, or a Lock and an Unlock"
     elif line.how == "used":
         summary = f"{call} used the buffer of {other or 'a request'} before that had completed"
         advice = f"wait for what {other_site or 'the other line'} has started before its buffer is used"

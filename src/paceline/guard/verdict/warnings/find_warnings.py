@@ -13,12 +13,13 @@ from paceline.guard.verdict.warnings.leaked_handle import find_leaked_handles
 from paceline.guard.verdict.warnings.lost_message import find_lost_messages
 from paceline.guard.verdict.warnings.message_race import find_message_races
 from paceline.guard.verdict.warnings.unfinished_request import find_unfinished_requests
+from paceline.guard.verdict.warnings.window_conflict import find_window_conflicts
 
 # Each gets the job, and whether it has ended well: some things are certain only then.
 Rule = Callable[[Inspection, bool], list[JobWarning]]
 _RULES: Sequence[Rule] = (
-    find_lost_messages, find_unfinished_requests, find_buffers_in_use, find_leaked_handles, find_differing_results,
-    find_message_races,
+    find_lost_messages, find_unfinished_requests, find_buffers_in_use, find_window_conflicts, find_leaked_handles,
+    find_differing_results, find_message_races,
 )  # fmt: skip
 
 

@@ -19,12 +19,16 @@ _WHAT_HAPPENED = {
     "left": ("was not waited for before the end", "were not waited for before the end"),
     "restarted": ("was started again before it had completed", "were started again before they had completed"),
     "freed": ("was freed before it had completed", "were freed before they had completed"),
+    "uncompleted": ("was not completed before the end", "were not completed before the end"),
+    "held": ("was not given back before the end", "were not given back before the end"),
 }
 _ADVICE = {
     "dropped": "keep what the call returns, and wait for it before its buffer is used again",
     "left": "wait for it before the end",
     "restarted": "wait for it before it is started again",
     "freed": "wait for it before it is freed",
+    "uncompleted": "end its epoch, by a fence, a Complete, an Unlock or a flush, before its values are used",
+    "held": "call Unlock, and Free for the window, before the end",
 }
 
 
@@ -35,9 +39,15 @@ def find_unfinished_requests(inspection: Inspection, ended_well: bool) -> list[J
     return [_warning(line) for line in lines if ended_well or max(line.counts.values()) >= _MANY]
 
 
+def _kind(line: RemarkedLine) -> str:
+    if line.how in ("uncompleted", "held"):
+        return "lock" if line.how == "held" else "call"
+    return "work" if line.what.startswith("torch.") else "request"
+
+
 def _warning(line: RemarkedLine) -> JobWarning:
     one = line.num == 1
-    request = "work" if line.what.startswith("torch.") else "request"
+    request = _kind(line)
     whose = f"a {request} of {shown_name(line.what)}" if one else f"{line.num} {request}s of {shown_name(line.what)}"
     how = _WHAT_HAPPENED.get(line.how, _WHAT_HAPPENED["dropped"])[0 if one else 1]
     return JobWarning(

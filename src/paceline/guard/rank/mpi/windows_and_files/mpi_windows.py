@@ -1,13 +1,13 @@
 """Watches the windows of mpi4py: their making, fences and freeing, epochs between groups, and locks.
 
 A window is followed like a communicator of its own. In an epoch between groups members give each other tokens: Post
-gives one to each origin, Complete gives one to each target. Puts and gets are not recorded.
+gives one to each origin, Complete gives one to each target. What is done within epochs is in mpi_accesses.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
@@ -15,6 +15,9 @@ from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.mpi.mpi_constants import number_or_outsider
 from paceline.guard.rank.mpi.mpi_module import MpiWatch
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
+from paceline.guard.rank.mpi.windows_and_files.mpi_accesses import watched_accesses
+from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
+from paceline.guard.rank.remarks.window_log import WindowLog
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, CALLED_BY_WRAPPER, make_blocked_call, make_call
 from paceline.guard.rank.watched_process import SESSION, identity_of
 from paceline.guard.shared_memory.layout import (
@@ -32,58 +35,29 @@ from paceline.guard.shared_memory.operations import BY_NAME, WINDOW_CREATIONS
 _Group = tuple[int, ...]  # members of a window
 
 
-@dataclass(slots=True)
-class _OpenEpochs:
-    """The epochs of one window that this rank has open."""
-
-    targets: _Group = ()  # of its Start
-    origins: _Group = ()  # of its Post
-    locks: dict[int, int] = field(default_factory=dict)  # member that is locked, or ANY for all -> kind of lock
-
-
-class _Epochs:
-    """The open epochs of all windows."""
-
-    def __init__(self, watch: MpiWatch) -> None:
-        self._mpi = watch.mpi
-        self._by_window: dict[str, _OpenEpochs] = {}  # by identity
-
-    def of(self, window: Communicator) -> _OpenEpochs:
-        return self._by_window.setdefault(window.identity, _OpenEpochs())
-
-    def members(self, made: Any, group: Any) -> _Group:
-        """Return the members of a window that a group lists."""
-        own = self._mpi.Win.Get_group(made)
-        members = self._mpi.Group.Translate_ranks(group, range(group.Get_size()), own)
-        own.Free()
-        return tuple(member for member in members if member >= 0)
-
-    def forget(self, identity: str) -> None:
-        self._by_window.pop(identity, None)
-
-
-def watched_windows(watch: MpiWatch) -> dict[str, Any]:
-    """Return the watched forms of those methods of windows that may wait."""
-    kind, epochs = watch.mpi.Win, _Epochs(watch)
-    members: dict[str, Any] = {}
+def watched_windows(watch: MpiWatch, logs: WindowLogs) -> dict[str, Any]:
+    """Return the watched forms of those methods of windows that may wait, or reach for memory."""
+    kind = watch.mpi.Win
+    members: dict[str, Any] = watched_accesses(watch, logs)
     for operation in WINDOW_CREATIONS:
         name = operation.removeprefix("Win.")
         if (function := own_method(kind, name)) is not None:
-            members[name] = classmethod(_watched_creation(function, operation, watch))
+            members[name] = classmethod(_watched_creation(function, operation, watch, logs))
     if (function := own_method(kind, "Free")) is not None:  # `free` calls it
-        members["Free"] = watch.windows.watched_end(function, "Win.Free", epochs.forget)
+        members["Free"] = watch.windows.watched_end(function, "Win.Free", logs.close)
     for name, watched in _WATCHED.items():
         if (function := own_method(kind, name)) is not None:
-            members[name] = watched(function, watch, epochs)
+            members[name] = watched(function, watch, logs)
     for name, (one_target, change) in _LOCKS.items():
         if (function := own_method(kind, name)) is not None:
-            members[name] = _watched_lock(function, name, watch, epochs, one_target=one_target, change=change)
+            members[name] = _watched_lock(function, name, watch, logs, one_target=one_target, change=change)
     return members
 
 
-def _watched_creation(function: Any, operation: str, watch: MpiWatch) -> Any:
+def _watched_creation(function: Any, operation: str, watch: MpiWatch, logs: WindowLogs) -> Any:
     code, followed, handle_of = BY_NAME[operation].code, watch.communicators.get, watch.handle_of
-    place = {"Win.Create_dynamic": 1}.get(operation, 3)  # of the communicator among the arguments after the class
+    is_dynamic = operation == "Win.Create_dynamic"  # its memory is attached later, and found by addresses
+    place = 1 if is_dynamic else 3  # of the communicator among the arguments after the class
 
     def call(cls: Any, *args: Any, **named: Any) -> Any:
         comm, recorder = named.get("comm", args[place] if len(args) > place else None), SESSION.recorder
@@ -94,25 +68,38 @@ def _watched_creation(function: Any, operation: str, watch: MpiWatch) -> Any:
         sequence = recorder.position(communicator)  # before the call: another thread may make the next one
         made = make_blocked_call(recorder, number, function, (cls, *args), named)
         watch.windows.follow(made, communicator, sequence, "Win")
+        logs.open(made, communicator, has_memory=not is_dynamic)
         return made
 
     return named_like(call, function)
 
 
-def _watched_fence(function: Any, watch: MpiWatch, epochs: _Epochs) -> Any:
-    code, find = BY_NAME["Win.Fence"].code, watch.windows.find
+def _watched_fence(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
+    code, find, ends_all = BY_NAME["Win.Fence"].code, watch.windows.find, watch.mpi.MODE_NOSUCCEED
 
     def call(self: Any, *args: Any, **named: Any) -> Any:
         window, recorder = find(self), SESSION.recorder
         if window is None or recorder is None:
             return function(self, *args, **named)
         number = recorder.begin_collective(window, code, depth=CALLED_BY_WRAPPER)
+        logs.settle()
+        log, assertion = logs.find(self), named.get("assertion", args[0] if args else 0)
+        if log is not None:
+            log.fence(opens=not (isinstance(assertion, int) and assertion & ends_all))
         return make_blocked_call(recorder, number, function, (self, *args), named)
 
     return named_like(call, function)
 
 
 # Epochs between groups: Post and Wait at the targets, Start and Complete at the origins.
+
+
+def _members_of(watch: MpiWatch, made: Any, group: Any) -> _Group:
+    """Return the members of a window that a group lists."""
+    own = watch.mpi.Win.Get_group(made)
+    members = watch.mpi.Group.Translate_ranks(group, range(group.Get_size()), own)
+    own.Free()
+    return tuple(member for member in members if member >= 0)
 
 
 def _give(recorder: Recorder, window: Communicator, direction: int, members: Sequence[int], token: int) -> None:
@@ -129,90 +116,88 @@ def _begin_epoch_call(recorder: Recorder, window: Communicator, name: str, membe
     )  # fmt: skip
 
 
-def _watched_post(function: Any, watch: MpiWatch, epochs: _Epochs) -> Any:
+def _watched_post(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
     """Return a Post, which does not wait."""
     find = watch.windows.find
 
     def call(self: Any, group: Any, *args: Any, **named: Any) -> Any:
-        window, recorder = find(self), SESSION.recorder
-        if window is None or recorder is None or not isinstance(group, watch.mpi.Group):
+        window, recorder, log = find(self), SESSION.recorder, logs.find(self)
+        if window is None or recorder is None or log is None or not isinstance(group, watch.mpi.Group):
             return function(self, group, *args, **named)
-        members = epochs.members(self, group)
+        members = _members_of(watch, self, group)
         number = _begin_epoch_call(recorder, window, "Win.Post", members, COMPLETE_TOKEN)
         _give(recorder, window, GIVEN, members, POST_TOKEN)  # before the call: an origin may go on at once
         value = function(self, group, *args, **named)
         recorder.leave(number)
-        epochs.of(window).origins = members
+        log.epochs.post(members)
         return value
 
     return named_like(call, function)
 
 
-def _watched_start(function: Any, watch: MpiWatch, epochs: _Epochs) -> Any:
+def _watched_start(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
     find = watch.windows.find
 
     def call(self: Any, group: Any, *args: Any, **named: Any) -> Any:
-        window, recorder = find(self), SESSION.recorder
-        if window is None or recorder is None or not isinstance(group, watch.mpi.Group):
+        window, recorder, log = find(self), SESSION.recorder, logs.find(self)
+        if window is None or recorder is None or log is None or not isinstance(group, watch.mpi.Group):
             return function(self, group, *args, **named)
-        members = epochs.members(self, group)
+        members = _members_of(watch, self, group)
         number = _begin_epoch_call(recorder, window, "Win.Start", members, POST_TOKEN)
         value = make_call(recorder, number, function, (self, group, *args), named)
-        epochs.of(window).targets = members
+        log.epochs.start(members)
         return value
 
     return named_like(call, function)
 
 
-def _watched_complete(function: Any, watch: MpiWatch, epochs: _Epochs) -> Any:
-    find = watch.windows.find
-
-    def call(self: Any) -> Any:
-        window, recorder = find(self), SESSION.recorder
-        if window is None or recorder is None:
-            return function(self)
-        open_epochs = epochs.of(window)
-        members = open_epochs.targets
-        number = _begin_epoch_call(recorder, window, "Win.Complete", members, POST_TOKEN)
-        value = make_call(recorder, number, function, (self,), {})
-        # only now: a library may tell the targets in any order, and the last of them may not have posted yet
-        _give(recorder, window, GIVEN, members, COMPLETE_TOKEN)
-        _give(recorder, window, TAKEN, members, POST_TOKEN)
-        open_epochs.targets = ()
-        return value
-
-    return named_like(call, function)
+def _end_started(recorder: Recorder, window: Communicator, log: WindowLog) -> None:
+    # only now: a library may tell the targets in any order, and the last of them may not have posted yet
+    _give(recorder, window, GIVEN, log.epochs.targets, COMPLETE_TOKEN)
+    _give(recorder, window, TAKEN, log.epochs.targets, POST_TOKEN)
+    log.epochs.targets = ()
 
 
-def _watched_wait(function: Any, watch: MpiWatch, epochs: _Epochs) -> Any:
-    find = watch.windows.find
-
-    def call(self: Any) -> Any:
-        window, recorder = find(self), SESSION.recorder
-        if window is None or recorder is None:
-            return function(self)
-        open_epochs = epochs.of(window)
-        members = open_epochs.origins
-        number = _begin_epoch_call(recorder, window, "Win.Wait", members, COMPLETE_TOKEN)
-        value = make_call(recorder, number, function, (self,), {})
-        _give(recorder, window, TAKEN, members, COMPLETE_TOKEN)
-        open_epochs.origins = ()
-        return value
-
-    return named_like(call, function)
+def _end_posted(recorder: Recorder, window: Communicator, log: WindowLog) -> None:
+    _give(recorder, window, TAKEN, log.epochs.origins, COMPLETE_TOKEN)
+    log.compare_origins()
+    log.epochs.origins = ()
 
 
-def _watched_test(function: Any, watch: MpiWatch, epochs: _Epochs) -> Any:
+def _watched_end_of_epoch(name: str) -> Callable[[Any, MpiWatch, WindowLogs], Any]:
+    """Return what makes the watched form of Complete, or of Wait."""
+    is_origin = name == "Win.Complete"
+    token, end = (POST_TOKEN, _end_started) if is_origin else (COMPLETE_TOKEN, _end_posted)
+
+    def watched(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
+        find = watch.windows.find
+
+        def call(self: Any) -> Any:
+            window, recorder, log = find(self), SESSION.recorder, logs.find(self)
+            if window is None or recorder is None or log is None:
+                return function(self)
+            members = log.epochs.targets if is_origin else log.epochs.origins
+            number = _begin_epoch_call(recorder, window, name, members, token)
+            if is_origin:
+                log.complete_started()  # before the call: the targets compare as soon as it has been made
+            value = make_call(recorder, number, function, (self,), {})
+            end(recorder, window, log)
+            return value
+
+        return named_like(call, function)
+
+    return watched
+
+
+def _watched_test(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
     """Return a Test: it does not wait, but it may end the epoch."""
     find = watch.windows.find
 
     def call(self: Any) -> Any:
-        window, recorder = find(self), SESSION.recorder
+        window, recorder, log = find(self), SESSION.recorder, logs.find(self)
         value = function(self)
-        if value and window is not None and recorder is not None:
-            open_epochs = epochs.of(window)
-            _give(recorder, window, TAKEN, open_epochs.origins, COMPLETE_TOKEN)
-            open_epochs.origins = ()
+        if value and window is not None and recorder is not None and log is not None:
+            _end_posted(recorder, window, log)
         return value
 
     return named_like(call, function)
@@ -222,10 +207,11 @@ def _watched_test(function: Any, watch: MpiWatch, epochs: _Epochs) -> Any:
 
 
 def _watched_lock(
-    function: Any, name: str, watch: MpiWatch, epochs: _Epochs, *, one_target: bool, change: int
+    function: Any, name: str, watch: MpiWatch, logs: WindowLogs, *, one_target: bool, change: int
 ) -> Any:  # fmt: skip
     """Return a call that takes locks (change 1), gives them back (-1) or needs them (0), at one target or at all."""
     code, find, exclusive = BY_NAME[f"Win.{name}"].code, watch.windows.find, watch.mpi.LOCK_EXCLUSIVE
+    only_here = name in ("Flush_local", "Flush_local_all")
 
     def kind_of(args: Any, named: Any) -> int:
         if name != "Lock":
@@ -234,34 +220,36 @@ def _watched_lock(
         return EXCLUSIVE_LOCK if lock_type == exclusive else SHARED_LOCK
 
     def call(*args: Any, **named: Any) -> Any:
-        window, recorder = find(args[0]), SESSION.recorder
+        window, recorder, log = find(args[0]), SESSION.recorder, logs.find(args[0])
         try:
             target = number_or_outsider(named["rank"] if "rank" in named else args[1]) if one_target else ANY
         except (TypeError, ValueError, IndexError):  # wrong arguments: mpi4py says so better
             return function(*args, **named)
-        if window is None or recorder is None:
+        if window is None or recorder is None or log is None:
             return function(*args, **named)
-        locks = epochs.of(window).locks
-        kind = kind_of(args, named) if change > 0 else locks.get(target, SHARED_LOCK)
+        logs.settle()
+        kind = kind_of(args, named) if change > 0 else log.epochs.locks.get(target, SHARED_LOCK)
         number = recorder.begin_message(window.index, code, peer=target, tag=kind, depth=CALLED_BY_WRAPPER)
         value = make_call(recorder, number, function, args, named)
         if change and target >= ANY:
             recorder.messages.change(window, HELD, target, kind, change)
+        if change <= 0:
+            log.complete_locked(target, only_here=only_here)
         if change > 0:
-            locks[target] = kind
+            log.epochs.lock(target, kind, recorder.remarks.site_of(sys._getframe(1)))
         elif change < 0:
-            locks.pop(target, None)
+            log.epochs.unlock(target)
         return value
 
     return named_like(call, function)
 
 
-_WATCHED = {
+_WATCHED: dict[str, Callable[[Any, MpiWatch, WindowLogs], Any]] = {
     "Fence": _watched_fence,
     "Post": _watched_post,
     "Start": _watched_start,
-    "Complete": _watched_complete,
-    "Wait": _watched_wait,
+    "Complete": _watched_end_of_epoch("Win.Complete"),
+    "Wait": _watched_end_of_epoch("Win.Wait"),
     "Test": _watched_test,
 }
 # name -> whether it names one target, and whether it takes locks, gives them back or does neither

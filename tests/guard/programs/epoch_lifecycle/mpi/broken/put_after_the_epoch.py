@@ -3,7 +3,7 @@
 # finding: peer-gone
 # out of line: 1
 # cause: exception
-# not found with Open MPI: the library lets it pass, and Put is not recorded
+# warning with Open MPI: buffer-in-use
 
 import numpy as np
 from mpi4py import MPI

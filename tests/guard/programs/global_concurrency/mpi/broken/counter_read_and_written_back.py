@@ -1,6 +1,6 @@
 """Ranks draw numbers from a counter: they read it, add one, and write it back, so that two may get the same."""
 # ranks: 3
-# not found: Get and Put are not recorded, so nothing is known of the places they reach for
+# not found: each access has a lock of its own, so none conflicts; that two of them belong together is not known
 
 import numpy as np
 from mpi4py import MPI

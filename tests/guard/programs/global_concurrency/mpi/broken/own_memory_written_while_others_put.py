@@ -1,6 +1,6 @@
 """Rank 0 stores into its own window while rank 1 puts into it."""
 # ranks: 2
-# not found: neither Put nor what Python code writes to memory is recorded
+# not found: what Python code writes to its own memory is not seen, only what calls use
 
 import numpy as np
 from mpi4py import MPI

@@ -1,6 +1,7 @@
 """Rank 1 puts what rank 2 gets in the same epoch."""
 # ranks: 3
-# not found: Put and Get are not recorded, so nothing is known of the places they reach for
+# warning: buffer-in-use
+# warned ranks: 1 2
 
 import numpy as np
 from mpi4py import MPI

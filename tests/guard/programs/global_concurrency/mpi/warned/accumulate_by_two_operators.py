@@ -1,6 +1,7 @@
 """Two ranks accumulate into one place by different operators in one epoch, whose order is open."""
 # ranks: 3
-# not found: Accumulate is not recorded, so nothing is known of the places it reaches for
+# warning: buffer-in-use
+# warned ranks: 1 2
 
 import numpy as np
 from mpi4py import MPI

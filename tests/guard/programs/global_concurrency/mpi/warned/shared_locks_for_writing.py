@@ -1,6 +1,7 @@
 """Two ranks write to one place, each under a lock that it shares with the other."""
 # ranks: 3
-# not found: Put is not recorded, so it is not known that the locks were taken to write
+# warning: buffer-in-use
+# warned ranks: 1 2
 
 import numpy as np
 from mpi4py import MPI

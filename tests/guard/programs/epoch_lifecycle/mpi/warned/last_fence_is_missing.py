@@ -1,6 +1,7 @@
 """Values are put, and the fence that would complete them is left out before they are printed."""
 # ranks: 2
-# not found: Put is not recorded, so it is not known that the epoch still had to be ended
+# warning: request-never-completed
+# warned ranks: 0 1
 
 import numpy as np
 from mpi4py import MPI

@@ -1,6 +1,7 @@
 """Ranks 1 and 2 put into the same place of rank 0 in one epoch: which value stays depends on timing."""
 # ranks: 3
-# not found: Put and Get are not recorded, so nothing is known of the places they reach for
+# warning: buffer-in-use
+# warned ranks: 1 2
 
 import numpy as np
 from mpi4py import MPI

@@ -1,0 +1,160 @@
+"""Watches what reaches for the memory of mpi4py's windows: Put, Get, and updates.
+
+Only what is certain is told: of datatypes with gaps, of memory that is attached later and of a target whose part is not
+known nothing is noted. Rget is left out too, since waiting for its request completes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from paceline.guard.rank.mpi.mpi_module import MpiWatch
+from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
+from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
+from paceline.guard.rank.remarks.window_log import WindowLog
+from paceline.guard.rank.watched_process import SESSION
+from paceline.guard.shared_memory.access_board import READS, UPDATES, WRITES, Access
+from paceline.guard.shared_memory.operations import BY_NAME, REDUCTION_CODES, WINDOW_ACCESSES
+
+_UNREADABLE = (TypeError, ValueError, IndexError, BufferError, AttributeError, ArithmeticError)
+_NO_OPERATOR = REDUCTION_CODES["none"]
+
+
+class _Arguments(NamedTuple):
+    """What the arguments of an access say, as the user gave them."""
+
+    target: Any
+    place: Any  # where at the target: a displacement, or a list of it, a count and a type
+    moves: Any  # the buffer whose size says how much is moved
+    reads: Any = None  # memory of this rank that it reads
+    writes: Any = None  # and that it writes
+    reduction: int = _NO_OPERATOR
+
+
+class _AccessReader:
+    """Reads the arguments of accesses, under the names that mpi4py has for them."""
+
+    def __init__(self, watch: MpiWatch) -> None:
+        self._reduction, self._no_op = watch.constants.reduction, REDUCTION_CODES["NO_OP"]
+
+    def put(self, origin: Any, target_rank: Any, target: Any = None) -> _Arguments:
+        return _Arguments(target_rank, target, origin, reads=origin)
+
+    def get(self, origin: Any, target_rank: Any, target: Any = None) -> _Arguments:
+        return _Arguments(target_rank, target, origin, writes=origin)
+
+    def accumulate(self, origin: Any, target_rank: Any, target: Any = None, op: Any = None) -> _Arguments:
+        return _Arguments(target_rank, target, origin, reads=origin, reduction=self._reduction(op))
+
+    def get_accumulate(
+        self, origin: Any, result: Any, target_rank: Any, target: Any = None, op: Any = None
+    ) -> _Arguments:
+        code = self._reduction(op)
+        reads = None if code == self._no_op else origin  # it may be anything then
+        return _Arguments(target_rank, target, result, reads=reads, writes=result, reduction=code)
+
+    def fetch_and_op(
+        self, origin: Any, result: Any, target_rank: Any, target_disp: Any = 0, op: Any = None
+    ) -> _Arguments:
+        return self.get_accumulate(origin, result, target_rank, target_disp, op)
+
+    def compare_and_swap(
+        self, origin: Any, compare: Any, result: Any, target_rank: Any, target_disp: Any = 0
+    ) -> _Arguments:
+        return _Arguments(target_rank, target_disp, result, reads=origin, writes=result)
+
+
+_READERS: dict[str, tuple[Callable[..., _Arguments], int]] = {
+    "Put": (_AccessReader.put, WRITES),
+    "Get": (_AccessReader.get, READS),
+    "Accumulate": (_AccessReader.accumulate, UPDATES),
+    "Get_accumulate": (_AccessReader.get_accumulate, UPDATES),
+    "Fetch_and_op": (_AccessReader.fetch_and_op, UPDATES),
+    "Compare_and_swap": (_AccessReader.compare_and_swap, UPDATES),
+    "Rput": (_AccessReader.put, WRITES),
+    "Raccumulate": (_AccessReader.accumulate, UPDATES),
+}
+_BY_REQUEST = ("Rput", "Raccumulate")
+
+
+def watched_accesses(watch: MpiWatch, logs: WindowLogs) -> dict[str, Any]:
+    """Return the watched forms of those methods of windows that reach for memory."""
+    reader, members = _AccessReader(watch), {}
+    for operation in WINDOW_ACCESSES:
+        name = operation.removeprefix("Win.")
+        if (function := own_method(watch.mpi.Win, name)) is not None:
+            members[name] = _watched_access(function, operation, watch, logs, reader)
+    return members
+
+
+def _watched_access(function: Any, operation: str, watch: MpiWatch, logs: WindowLogs, reader: _AccessReader) -> Any:
+    name = operation.removeprefix("Win.")
+    read, does = _READERS[name]
+    code, find = BY_NAME[operation].code, logs.find
+
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        log = find(self)
+        value = function(self, *args, **named)
+        recorder = SESSION.recorder
+        if log is None or log.board is None or recorder is None:
+            return value
+        logs.settle()
+        try:
+            arguments = read(reader, *args, **named)
+            access = _access(watch, log, arguments, does)
+        except _UNREADABLE:
+            return value
+        if access is not None:
+            site = recorder.remarks.site_of(sys._getframe(1))
+            log.add(
+                access._replace(site=site, operation=code), _memory(watch, arguments),
+                fetches=arguments.writes is not None, has_request=name in _BY_REQUEST,
+            )  # fmt: skip
+        return value
+
+    return named_like(call, function)
+
+
+def _access(watch: MpiWatch, log: WindowLog, arguments: _Arguments, does: int) -> Access | None:
+    """Return which bytes of which member an access reaches for; None if that is not certain."""
+    target = watch.constants.peer(arguments.target)
+    if not 0 <= target < log.num_members or log.board is None:
+        return None
+    num_bytes, unit = log.board.part(target)
+    place = arguments.place
+    displacement, *rest = place if isinstance(place, list | tuple) else [place or 0]
+    dtype, moved, count = watch.buffers.size(arguments.moves)
+    if _has_gaps(watch, arguments.moves) or unit <= 0 or moved <= 0 or count <= 0:
+        return None
+    if len(rest) > 1:
+        if not isinstance(rest[1], watch.mpi.Datatype) or not rest[1].is_predefined:
+            return None
+        dtype, item = watch.buffers.code_and_bytes(rest[1])
+        moved = int(rest[0]) * item
+    elif rest:
+        moved = int(rest[0]) * (moved // count)
+    begin = int(displacement) * unit
+    if begin < 0 or moved <= 0 or begin + moved > num_bytes:
+        return None
+    return Access(
+        origin=log.member, target=target, begin=begin, end=begin + moved, does=does, reduction=arguments.reduction,
+        dtype=dtype,
+    )  # fmt: skip
+
+
+def _has_gaps(watch: MpiWatch, spec: Any) -> bool:
+    """Say whether a buffer argument may have gaps: then so may what it reaches for."""
+    return isinstance(spec, list | tuple) and any(
+        isinstance(part, watch.mpi.Datatype) and not part.is_predefined for part in spec[1:]
+    )
+
+
+def _memory(watch: MpiWatch, arguments: _Arguments) -> tuple[Any, ...]:
+    """Return the memory of this rank that an access uses, as far as that is known."""
+    found = []
+    for spec, writes in ((arguments.reads, False), (arguments.writes, True)):
+        if spec is not None and not _has_gaps(watch, spec):
+            found.append(watch.memory.of(spec, watch.buffers.size(spec), writes=writes))
+    return tuple(memory for memory in found if memory is not None)
