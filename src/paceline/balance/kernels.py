@@ -16,9 +16,9 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def heaviest_first(costs: Numbers) -> Numbers:
+def heaviest_first(costs: Numbers, *, into: Numbers | None = None) -> Numbers:
     """Return the indices from the largest to the smallest number, equal ones in their order. None is below -1."""
-    order = np.empty(costs.size, np.int64)
+    order = np.empty(costs.size, np.int64) if into is None else into
     extension.heaviest_first(costs, order)
     return order
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.balance.costs import whole_costs
 from paceline.balance.memory_limit import find_groups_within_memory
 from paceline.balance.partition_task import make_task
 from paceline.balance.partition_values import Method, Partition
@@ -55,8 +54,7 @@ def partition(
     num_groups = whole_number("num_groups", num_groups, least=1)
     if not 0 <= tolerance < float("inf"):
         raise InputError(f"tolerance must be a number of at least 0, got {tolerance!r}")
-    numbers, factor = whole_costs(costs)
-    task = make_task(numbers, num_groups, real=real, placement=placement, memory=memory, memory_limit=memory_limit)
+    task = make_task(costs, num_groups, real=real, placement=placement, memory=memory, memory_limit=memory_limit)
     if method is Method.SWAP_IN_PLACE and task.placement is None:
         raise InputError("method 'swap_in_place' starts from where samples are: give a placement")
-    return task.result(find_groups_within_memory(task, method, tolerance), factor)
+    return task.result(find_groups_within_memory(task, method, tolerance))

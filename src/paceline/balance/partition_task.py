@@ -33,6 +33,7 @@ class PartitionTask:
         order: The samples, the heaviest first, padding last.
         falling: The costs in this order.
         bound: No partition has a heaviest group below this.
+        factor: What the caller's costs were multiplied with, to make them whole.
     """
 
     costs: Numbers
@@ -44,6 +45,7 @@ class PartitionTask:
     order: Numbers
     falling: Numbers
     bound: int
+    factor: float
 
     def loads(self, group_of: Numbers) -> Numbers:
         """Return the cost of each group."""
@@ -64,16 +66,17 @@ class PartitionTask:
         return PartitionTask(
             costs=self.costs, num_groups=self.num_groups, real=self.real, placement=self.placement,
             memory=_NO_NUMBERS, memory_limit=NO_MEMORY_LIMIT, order=self.order, falling=self.falling, bound=self.bound,
+            factor=self.factor,
         )  # fmt: skip
 
-    def result(self, group_of: Numbers, factor: float) -> Partition:
-        """Return the groups with their figures; `factor` turned the caller's costs into whole numbers."""
+    def result(self, group_of: Numbers) -> Partition:
+        """Return the groups with their figures."""
         loads = self.loads(group_of)
         members, ends = members_of(group_of, self.real, self.num_groups)
         total, heaviest = int(loads.sum()), int(loads.max())
         return Partition(
             groups=tuple(members[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])),
-            loads=loads if factor == 1.0 else loads / factor,
+            loads=loads if self.factor == 1.0 else loads / self.factor,
             max_over_mean=heaviest * self.num_groups / total if total else 1.0,
             max_over_bound=heaviest / self.bound if self.bound else 1.0,
             num_moved=0 if self.placement is None else int((group_of != self.placement).sum()),
@@ -81,25 +84,34 @@ class PartitionTask:
 
 
 def make_task(
-    costs: Numbers, num_groups: int, *, real: Any, placement: Any, memory: Any, memory_limit: int | None
+    costs: Any, num_groups: int, *, real: Any, placement: Any, memory: Any, memory_limit: int | None
 ) -> PartitionTask:  # fmt: skip
     """Check what the caller gave, and sort the samples by cost."""
+    numbers, factor = whole_costs(costs)
+    size = numbers.size
     if (memory is None) != (memory_limit is None):
         raise InputError("memory and memory_limit go together: pass both or neither")
-    is_real = np.ones(costs.size, np.bool_) if real is None else _checked_flags("real", real, costs.size)
+    is_real = np.ones(size, np.bool_) if real is None else _checked_flags("real", real, size)
     needed, limit = _NO_NUMBERS, NO_MEMORY_LIMIT
     if memory is not None:
-        needed = _checked_memory(memory, costs.size)
+        needed = _checked_memory(memory, size)
         needed = np.where(is_real, needed, 0)
         limit = whole_number("memory_limit", memory_limit, least=0)
-    has_padding = not is_real.all()
-    order = heaviest_first(np.where(is_real, costs, -1) if has_padding else costs)  # -1: padding comes last
-    costs = np.where(is_real, costs, 0) if has_padding else costs
-    falling = costs.take(order)  # a quarter of the time of costs[order]
+    # One block: most allocators keep the memory of a large one for the next, where they give that of small ones back to
+    # the system. Fresh memory takes as long as the search itself.
+    kept, order, falling = np.empty((3, size), np.int64)
+    kept[:] = numbers
+    if is_real.all():
+        heaviest_first(kept, into=order)
+    else:
+        heaviest_first(np.where(is_real, kept, -1), into=order)  # -1: padding comes last
+        kept[~is_real] = 0
+    kept.take(order, out=falling, mode="clip")  # nothing is clipped, but other modes take a copy
     return PartitionTask(
-        costs=costs, num_groups=num_groups, real=is_real,
-        placement=None if placement is None else _checked_placement(placement, costs.size, num_groups),
+        costs=kept, num_groups=num_groups, real=is_real,
+        placement=None if placement is None else _checked_placement(placement, size, num_groups),
         memory=needed, memory_limit=limit, order=order, falling=falling, bound=_bound(falling, num_groups),
+        factor=factor,
     )  # fmt: skip
 
 

@@ -136,12 +136,13 @@ int deal_longest_first(
 /* States to be merged, the one of largest spread first, equal ones in the order in which they were made. */
 typedef struct {
     int64_t *states;
-    const int64_t *spreads;
+    const int64_t *spreads, *made; /* of each state */
     int64_t size;
 } Heap;
 
 static bool comes_before(const Heap *heap, int64_t one, int64_t other) {
-    return heap->spreads[one] > heap->spreads[other] || (heap->spreads[one] == heap->spreads[other] && one < other);
+    return heap->spreads[one] > heap->spreads[other]
+        || (heap->spreads[one] == heap->spreads[other] && heap->made[one] < heap->made[other]);
 }
 
 static void push(Heap *heap, int64_t state) {
@@ -170,43 +171,46 @@ static int64_t pop(Heap *heap) {
     return first;
 }
 
-/* Each state has a sum for each group, rising. The first `num_rows` are the sorted samples, one row after the other. */
+/* Each state has a sum for each group, rising. At first they are the sorted samples, one row after the other; the state
+ * that two are merged into takes the row of the first, and groups take the place of sums: fresh memory costs much time. */
 typedef struct {
-    int64_t num_rows, num_states, num_groups;
-    int64_t *sums, *spreads, *first, *second, *heap;
-    int32_t *positions; /* of states that were merged: where each sum stood in the first of the two */
-    int32_t *groups;
+    int64_t num_rows, num_merges, num_groups;
+    int64_t *sums, *spreads, *made, *first, *second, *heap; /* sums, spreads and when it was made: of each row's state */
+    int32_t *positions; /* of each merge: where each sum stood in the first of the two */
+    int32_t *groups, *merged; /* of each row's state; `groups` lie where the sums were */
     SortRoom room;
 } Merges;
 
 static void free_merges(Merges *merges) {
     free(merges->sums);
     free(merges->spreads);
+    free(merges->made);
     free(merges->first);
     free(merges->second);
     free(merges->heap);
     free(merges->positions);
-    free(merges->groups);
+    free(merges->merged);
     free_sort_room(&merges->room);
 }
 
 static int make_merges(Merges *merges, int64_t size, int64_t num_groups) {
-    int64_t num_rows = size / num_groups + (size % num_groups != 0), num_states = 2 * num_rows - 1;
-    if (num_states > INT64_MAX / num_groups || make_sort_room(&merges->room, num_groups) < 0) {
+    int64_t num_rows = size / num_groups + (size % num_groups != 0), num_merges = num_rows - 1;
+    if (num_rows > INT64_MAX / num_groups || make_sort_room(&merges->room, num_groups) < 0) {
         return NO_MEMORY;
     }
     merges->num_rows = num_rows;
-    merges->num_states = num_states;
+    merges->num_merges = num_merges;
     merges->num_groups = num_groups;
-    merges->sums = make_array(num_states * num_groups, sizeof *merges->sums);
-    merges->spreads = make_array(num_states, sizeof *merges->spreads);
-    merges->first = make_array(num_states, sizeof *merges->first);
-    merges->second = make_array(num_states, sizeof *merges->second);
+    merges->sums = make_array(num_rows * num_groups, sizeof *merges->sums);
+    merges->spreads = make_array(num_rows, sizeof *merges->spreads);
+    merges->made = make_array(num_rows, sizeof *merges->made);
+    merges->first = make_array(num_merges, sizeof *merges->first);
+    merges->second = make_array(num_merges, sizeof *merges->second);
     merges->heap = make_array(num_rows + 1, sizeof *merges->heap);
-    merges->positions = make_array((num_states - num_rows) * num_groups, sizeof *merges->positions);
-    merges->groups = make_array(num_states * num_groups, sizeof *merges->groups);
-    if (merges->sums && merges->spreads && merges->first && merges->second && merges->heap && merges->positions
-        && merges->groups) {
+    merges->positions = make_array(num_merges * num_groups, sizeof *merges->positions);
+    merges->merged = make_array(num_groups, sizeof *merges->merged);
+    if (merges->sums && merges->spreads && merges->made && merges->first && merges->second && merges->heap
+        && merges->positions && merges->merged) {
         return 0;
     }
     free_merges(merges);
@@ -228,39 +232,42 @@ static void fill_rows(Merges *merges, const int64_t *falling, int64_t size) {
 /* Merge the two states of largest spread, large sums with small ones, until one is left. */
 static void merge_all(Merges *merges) {
     int64_t num_groups = merges->num_groups;
-    Heap heap = {merges->heap, merges->spreads, 0};
+    Heap heap = {merges->heap, merges->spreads, merges->made, 0};
     for (int64_t row = 0; row < merges->num_rows; row++) {
+        merges->made[row] = row;
         push(&heap, row);
     }
-    for (int64_t state = merges->num_rows; state < merges->num_states; state++) {
+    for (int64_t merge = 0; merge < merges->num_merges; merge++) {
         int64_t large = pop(&heap), small = pop(&heap);
-        int64_t *sums = merges->sums + state * num_groups;
-        const int64_t *of_large = merges->sums + large * num_groups, *of_small = merges->sums + small * num_groups;
+        int64_t *sums = merges->sums + large * num_groups;
+        const int64_t *of_small = merges->sums + small * num_groups;
         for (int64_t slot = 0; slot < num_groups; slot++) {
-            sums[slot] = of_large[slot] + of_small[num_groups - 1 - slot];
+            sums[slot] += of_small[num_groups - 1 - slot];
         }
-        sort_rising(sums, merges->positions + (state - merges->num_rows) * num_groups, num_groups, &merges->room);
-        merges->first[state] = large;
-        merges->second[state] = small;
-        merges->spreads[state] = sums[num_groups - 1] - sums[0];
-        push(&heap, state);
+        sort_rising(sums, merges->positions + merge * num_groups, num_groups, &merges->room);
+        merges->first[merge] = large;
+        merges->second[merge] = small;
+        merges->spreads[large] = sums[num_groups - 1] - sums[0];
+        merges->made[large] = merges->num_rows + merge;
+        push(&heap, large);
     }
 }
 
 /* Undo the merges from the last: each state passes the groups of its sums on to the two that it was merged from. */
 static void pass_groups_on(Merges *merges) {
-    int64_t num_groups = merges->num_groups;
+    merges->groups = (int32_t *)(void *)merges->sums;
+    int64_t num_groups = merges->num_groups, last = merges->num_merges ? merges->first[merges->num_merges - 1] : 0;
     for (int64_t slot = 0; slot < num_groups; slot++) {
-        merges->groups[(merges->num_states - 1) * num_groups + slot] = (int32_t)slot;
+        merges->groups[last * num_groups + slot] = (int32_t)slot;
     }
-    for (int64_t state = merges->num_states - 1; state >= merges->num_rows; state--) {
-        const int32_t *positions = merges->positions + (state - merges->num_rows) * num_groups;
-        const int32_t *groups = merges->groups + state * num_groups;
-        int32_t *of_first = merges->groups + merges->first[state] * num_groups;
-        int32_t *of_second = merges->groups + merges->second[state] * num_groups;
+    for (int64_t merge = merges->num_merges - 1; merge >= 0; merge--) {
+        const int32_t *positions = merges->positions + merge * num_groups;
+        int32_t *of_first = merges->groups + merges->first[merge] * num_groups;
+        int32_t *of_second = merges->groups + merges->second[merge] * num_groups;
+        memcpy(merges->merged, of_first, (size_t)num_groups * sizeof *of_first);
         for (int64_t slot = 0; slot < num_groups; slot++) {
-            of_first[positions[slot]] = groups[slot];
-            of_second[num_groups - 1 - positions[slot]] = groups[slot];
+            of_first[positions[slot]] = merges->merged[slot];
+            of_second[num_groups - 1 - positions[slot]] = merges->merged[slot];
         }
     }
 }
@@ -278,9 +285,12 @@ int deal_by_differencing(
     fill_rows(&merges, falling, size);
     merge_all(&merges);
     pass_groups_on(&merges);
-    for (int64_t item = 0; item < size; item++) {
-        int64_t row = item / num_groups, slot = item - row * num_groups;
-        group_of[order[item]] = merges.groups[row * num_groups + num_groups - 1 - slot];
+    for (int64_t begin = 0; begin < size; begin += num_groups) { /* row by row: a division for each sample takes long */
+        int64_t width = size - begin < num_groups ? size - begin : num_groups;
+        const int32_t *groups = merges.groups + begin;
+        for (int64_t slot = 0; slot < width; slot++) {
+            group_of[order[begin + slot]] = groups[num_groups - 1 - slot];
+        }
     }
     free_merges(&merges);
     return 0;

@@ -21,6 +21,7 @@ typedef struct {
     uint64_t *keys, *spare;
     int32_t *spare_slots;
     int64_t *starts;
+    uint32_t *short_keys, *short_spare, *short_starts; /* for numbers that fit into 32 bits together with their slots */
     int64_t capacity;
 } SortRoom;
 

@@ -8,6 +8,7 @@
 enum {
     DIGIT_BITS = 11,
     DIGITS = 1 << DIGIT_BITS,
+    MOST_PASSES = 3, /* over short keys: 26 bits at most are left for the number of more than 47 */
     FEW_DIGIT_BITS = 8, /* for few numbers, clearing the counts of a long digit takes longer than another pass */
     FEW = 512,
     RUN = 12,         /* runs of this many are sorted by insertion, then merged */
@@ -28,7 +29,11 @@ int make_sort_room(SortRoom *room, int64_t capacity) {
     room->spare = make_array(capacity, sizeof *room->spare);
     room->spare_slots = make_array(capacity, sizeof *room->spare_slots);
     room->starts = make_array(DIGITS, sizeof *room->starts);
-    if (room->keys && room->spare && room->spare_slots && room->starts) {
+    room->short_keys = make_array(capacity, sizeof *room->short_keys);
+    room->short_spare = make_array(capacity, sizeof *room->short_spare);
+    room->short_starts = make_array(MOST_PASSES * DIGITS, sizeof *room->short_starts);
+    if (room->keys && room->spare && room->spare_slots && room->starts && room->short_keys && room->short_spare
+        && room->short_starts) {
         return 0;
     }
     free_sort_room(room);
@@ -40,6 +45,9 @@ void free_sort_room(SortRoom *room) {
     free(room->spare);
     free(room->spare_slots);
     free(room->starts);
+    free(room->short_keys);
+    free(room->short_spare);
+    free(room->short_starts);
 }
 
 static int bits_of(uint64_t number) {
@@ -61,11 +69,16 @@ static void make_starts(int64_t *counts, int64_t num_counts) {
     }
 }
 
+/* How many bits a digit has if `bits` are cut into as few as there can be, all of the same length. */
+static int digit_bits_of(int bits, int64_t size) {
+    int most_bits = size < FEW ? FEW_DIGIT_BITS : DIGIT_BITS, passes = (bits + most_bits - 1) / most_bits;
+    return passes > 0 ? (bits + passes - 1) / passes : 1;
+}
+
 /* Sort keys by the `bits` bits above `shift`; keys that agree there keep their order. Returns where the result is. */
 static uint64_t *sort_by_digits(
     uint64_t *keys, uint64_t *spare, int64_t size, int shift, int bits, int64_t *starts) {
-    int most_bits = size < FEW ? FEW_DIGIT_BITS : DIGIT_BITS, passes = (bits + most_bits - 1) / most_bits;
-    int digit_bits = passes > 0 ? (bits + passes - 1) / passes : 1; /* all of the same length */
+    int digit_bits = digit_bits_of(bits, size);
     const uint64_t mask = ((uint64_t)1 << digit_bits) - 1;
     for (int end = shift + bits; shift < end; shift += digit_bits) {
         memset(starts, 0, sizeof *starts << digit_bits);
@@ -132,6 +145,50 @@ static void sort_by_comparing(int64_t *values, int32_t *slots, int64_t size, Sor
     }
 }
 
+/* Make short keys of values and slots, and count the digits of all passes; then turn the counts into starts. */
+static void make_short_keys(
+    const int64_t *values, int64_t low, int64_t size, int slot_bits, int digit_bits, int passes, SortRoom *room) {
+    const uint32_t mask = ((uint32_t)1 << digit_bits) - 1;
+    memset(room->short_starts, 0, sizeof *room->short_starts * (size_t)passes << digit_bits);
+    for (int64_t index = 0; index < size; index++) {
+        uint32_t number = (uint32_t)((uint64_t)values[index] - (uint64_t)low);
+        room->short_keys[index] = number << slot_bits | (uint32_t)index;
+        for (int pass = 0; pass < passes; pass++) {
+            room->short_starts[((uint32_t)pass << digit_bits) + (number >> pass * digit_bits & mask)]++;
+        }
+    }
+    for (int pass = 0; pass < passes; pass++) {
+        uint32_t *counts = room->short_starts + ((size_t)pass << digit_bits), begin = 0;
+        for (uint32_t digit = 0; digit <= mask; digit++) {
+            uint32_t count = counts[digit];
+            counts[digit] = begin;
+            begin += count;
+        }
+    }
+}
+
+/* Sort by digits, with value and slot in 32 bits. The last pass writes what was asked for. */
+static void sort_short(int64_t *values, int32_t *slots, int64_t low, int64_t size, int slot_bits, int bits, SortRoom *room) {
+    int digit_bits = digit_bits_of(bits, size), passes = bits > 0 ? (bits + digit_bits - 1) / digit_bits : 1;
+    const uint32_t mask = ((uint32_t)1 << digit_bits) - 1, slot_mask = ((uint32_t)1 << slot_bits) - 1;
+    make_short_keys(values, low, size, slot_bits, digit_bits, passes, room);
+    uint32_t *keys = room->short_keys, *spare = room->short_spare, *starts = room->short_starts;
+    for (int pass = 0; pass < passes - 1; pass++, starts += (size_t)1 << digit_bits) {
+        int shift = slot_bits + pass * digit_bits;
+        for (int64_t index = 0; index < size; index++) {
+            spare[starts[keys[index] >> shift & mask]++] = keys[index];
+        }
+        uint32_t *swapped = keys;
+        keys = spare;
+        spare = swapped;
+    }
+    for (int64_t index = 0; index < size; index++) {
+        uint32_t number = keys[index] >> slot_bits, place = starts[number >> (passes - 1) * digit_bits]++;
+        values[place] = (int64_t)((uint64_t)number + (uint64_t)low);
+        slots[place] = (int32_t)(keys[index] & slot_mask);
+    }
+}
+
 void sort_rising(int64_t *values, int32_t *slots, int64_t size, SortRoom *room) {
     if (size < COUNTED) {
         sort_by_comparing(values, slots, size, room);
@@ -146,6 +203,10 @@ void sort_rising(int64_t *values, int32_t *slots, int64_t size, SortRoom *room) 
     int slot_bits = bits_of((uint64_t)size - 1), bits = bits_of((uint64_t)high - (uint64_t)low);
     if (bits > 32) { /* it would take four passes or more: comparing is faster */
         sort_by_comparing(values, slots, size, room);
+        return;
+    }
+    if (slot_bits + bits <= 32) {
+        sort_short(values, slots, low, size, slot_bits, bits, room);
         return;
     }
     for (int64_t index = 0; index < size; index++) {

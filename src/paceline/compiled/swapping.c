@@ -5,15 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    int64_t cost, sample;
-} Member;
-
-/* The groups while samples are swapped. Each has `width` slots, one of them to spare during a swap. */
+/* The groups while samples are swapped. Each has `width` slots, one of them to spare during a swap. A member is the place
+ * of a sample in the order of the task: a quarter of the memory that its cost and its number would take. */
 typedef struct {
     const SwapTask *task;
     int64_t width;
-    Member *members; /* (group, slot): the samples of each group, costs rising */
+    uint32_t *members; /* (group, slot): the samples of each group, costs rising */
+    int64_t *costs;    /* (2, slot): those of the two groups that are looked at */
     int64_t *sizes, *loads, *used;
     int64_t *ranked;  /* loads as they are sorted */
     int32_t *ranking; /* groups, the heaviest first */
@@ -28,6 +26,7 @@ typedef struct {
 
 static void free_swapper(Swapper *swapper) {
     free(swapper->members);
+    free(swapper->costs);
     free(swapper->sizes);
     free(swapper->loads);
     free(swapper->used);
@@ -38,6 +37,9 @@ static void free_swapper(Swapper *swapper) {
 
 static int make_swapper(Swapper *swapper, const SwapTask *task, int64_t *group_of) {
     int64_t num_groups = task->num_groups, width = task->size / num_groups + 2;
+    if (task->size > UINT32_MAX) {
+        return WRONG_NUMBERS;
+    }
     if (width > INT64_MAX / num_groups || make_sort_room(&swapper->room, num_groups) < 0) {
         return NO_MEMORY;
     }
@@ -45,12 +47,14 @@ static int make_swapper(Swapper *swapper, const SwapTask *task, int64_t *group_o
     swapper->group_of = group_of;
     swapper->width = width;
     swapper->members = make_array(num_groups * width, sizeof *swapper->members);
+    swapper->costs = make_array(2 * width, sizeof *swapper->costs);
     swapper->sizes = make_array(num_groups, sizeof *swapper->sizes);
     swapper->loads = make_array(num_groups, sizeof *swapper->loads);
     swapper->used = make_array(num_groups, sizeof *swapper->used);
     swapper->ranked = make_array(num_groups, sizeof *swapper->ranked);
     swapper->ranking = make_array(num_groups, sizeof *swapper->ranking);
-    if (swapper->members && swapper->sizes && swapper->loads && swapper->used && swapper->ranked && swapper->ranking) {
+    if (swapper->members && swapper->costs && swapper->sizes && swapper->loads && swapper->used && swapper->ranked
+        && swapper->ranking) {
         return 0;
     }
     free_swapper(swapper);
@@ -68,7 +72,7 @@ static bool fill_groups(Swapper *swapper) {
         if (swapper->sizes[group] + 1 >= swapper->width) {
             return false;
         }
-        swapper->members[group * swapper->width + swapper->sizes[group]++] = (Member){task->falling[item], sample};
+        swapper->members[group * swapper->width + swapper->sizes[group]++] = (uint32_t)item;
         swapper->loads[group] += task->falling[item];
         if (task->limit >= 0) {
             swapper->used[group] += task->memory[sample];
@@ -82,19 +86,33 @@ static int64_t distance(int64_t gap, int64_t shift) { /* how far from half of th
     return difference < 0 ? -difference : difference;
 }
 
+/* What a sample needs of its group's memory. */
+static int64_t memory_of(const SwapTask *task, uint32_t member) {
+    return task->memory[task->order[member]];
+}
+
+/* Copy the costs of a group to where they can be read one after the other. */
+static const int64_t *costs_of(const Swapper *swapper, int64_t group, int64_t *costs) {
+    const uint32_t *members = swapper->members + group * swapper->width;
+    for (int64_t position = 0; position < swapper->sizes[group]; position++) {
+        costs[position] = swapper->task->falling[members[position]];
+    }
+    return costs;
+}
+
 /* Find the one sample of the heavy group whose move to the light one, which has fewer, helps most. */
 static Swap best_move(const Swapper *swapper, int64_t heavy, int64_t light, int64_t gap, bool capped, int64_t room) {
-    const Member *members = swapper->members + heavy * swapper->width;
+    const uint32_t *members = swapper->members + heavy * swapper->width;
     Swap best = {-1, -1, 0};
     if (swapper->sizes[heavy] <= swapper->sizes[light]) {
         return best;
     }
     for (int64_t position = 0; position < swapper->sizes[heavy]; position++) {
-        int64_t shift = members[position].cost;
+        int64_t shift = swapper->costs[position];
         if (shift <= 0 || shift >= gap || (best.shift != 0 && distance(gap, shift) >= distance(gap, best.shift))) {
             continue;
         }
-        if (!capped || swapper->task->memory[members[position].sample] <= room) {
+        if (!capped || memory_of(swapper->task, members[position]) <= room) {
             best = (Swap){position, -1, shift};
         }
     }
@@ -108,7 +126,9 @@ static Swap best_move(const Swapper *swapper, int64_t heavy, int64_t light, int6
  */
 static Swap best_swap(const Swapper *swapper, int64_t heavy, int64_t light, int64_t gap) {
     const SwapTask *task = swapper->task;
-    const Member *one = swapper->members + heavy * swapper->width, *other = swapper->members + light * swapper->width;
+    const uint32_t *one = swapper->members + heavy * swapper->width, *other = swapper->members + light * swapper->width;
+    const int64_t *costs = costs_of(swapper, heavy, swapper->costs);
+    const int64_t *other_costs = costs_of(swapper, light, swapper->costs + swapper->width);
     int64_t num_other = swapper->sizes[light];
     int64_t enough = swapper->loads[heavy] - task->target, most = task->target - swapper->loads[light];
     int64_t room = -1, other_room = -1; /* what is left of the groups' memory */
@@ -120,18 +140,18 @@ static Swap best_swap(const Swapper *swapper, int64_t heavy, int64_t light, int6
     Swap best = best_move(swapper, heavy, light, gap, capped, other_room);
     int64_t partner = 0; /* as costs rise along the heavy group, the best partner only moves forward */
     for (int64_t position = 0; position < swapper->sizes[heavy]; position++) {
-        int64_t cost = one[position].cost;
-        while (partner < num_other && cost - other[partner].cost > gap - (cost - other[partner].cost)) {
+        int64_t cost = costs[position];
+        while (partner < num_other && cost - other_costs[partner] > gap - (cost - other_costs[partner])) {
             partner++;
         }
         /* the last that shifts more than half, and the first that does not */
         for (int64_t candidate = partner - (partner > 0); candidate <= partner && candidate < num_other; candidate++) {
-            int64_t shift = cost - other[candidate].cost;
+            int64_t shift = cost - other_costs[candidate];
             if (shift <= 0 || shift >= gap || (best.shift != 0 && distance(gap, shift) >= distance(gap, best.shift))) {
                 continue;
             }
             if (capped) {
-                int64_t more = task->memory[one[position].sample] - task->memory[other[candidate].sample];
+                int64_t more = memory_of(task, one[position]) - memory_of(task, other[candidate]);
                 if (more > other_room || -more > room) {
                     continue;
                 }
@@ -146,20 +166,21 @@ static Swap best_swap(const Swapper *swapper, int64_t heavy, int64_t light, int6
 }
 
 /* Put a sample into a sorted group, behind those that cost as much. */
-static void put(Swapper *swapper, int64_t group, Member member) {
-    Member *members = swapper->members + group * swapper->width;
+static void put(Swapper *swapper, int64_t group, uint32_t member) {
+    const int64_t *falling = swapper->task->falling;
+    uint32_t *members = swapper->members + group * swapper->width;
     int64_t position = swapper->sizes[group]++;
-    while (position > 0 && members[position - 1].cost > member.cost) {
+    while (position > 0 && falling[members[position - 1]] > falling[member]) {
         members[position] = members[position - 1];
         position--;
     }
     members[position] = member;
-    swapper->group_of[member.sample] = group;
+    swapper->group_of[swapper->task->order[member]] = group;
 }
 
 /* Take a sample out of its group, and close the gap that it leaves. */
-static Member take(Swapper *swapper, int64_t group, int64_t position) {
-    Member *members = swapper->members + group * swapper->width, member = members[position];
+static uint32_t take(Swapper *swapper, int64_t group, int64_t position) {
+    uint32_t *members = swapper->members + group * swapper->width, member = members[position];
     size_t behind = (size_t)(--swapper->sizes[group] - position);
     memmove(members + position, members + position + 1, behind * sizeof *members);
     return member;
@@ -175,12 +196,12 @@ static bool swap_once(Swapper *swapper, int64_t heavy, int64_t light) {
     if (best.one < 0) {
         return false;
     }
-    Member one = take(swapper, heavy, best.one);
-    int64_t needs = swapper->task->limit >= 0 ? swapper->task->memory[one.sample] : 0;
+    uint32_t one = take(swapper, heavy, best.one);
+    int64_t needs = swapper->task->limit >= 0 ? memory_of(swapper->task, one) : 0;
     if (best.other >= 0) {
-        Member other = take(swapper, light, best.other);
+        uint32_t other = take(swapper, light, best.other);
         put(swapper, heavy, other);
-        needs -= swapper->task->limit >= 0 ? swapper->task->memory[other.sample] : 0;
+        needs -= swapper->task->limit >= 0 ? memory_of(swapper->task, other) : 0;
     }
     put(swapper, light, one);
     swapper->loads[heavy] -= best.shift;
@@ -217,8 +238,9 @@ static bool sweep(Swapper *swapper) {
 
 int swap_until_even(const SwapTask *task, int64_t *group_of) {
     Swapper swapper;
-    if (make_swapper(&swapper, task, group_of) < 0) {
-        return NO_MEMORY;
+    int made = make_swapper(&swapper, task, group_of);
+    if (made < 0) {
+        return made;
     }
     bool fits = fill_groups(&swapper);
     for (int64_t number = 0; fits && number < task->max_sweeps; number++) {

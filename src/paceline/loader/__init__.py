@@ -1,25 +1,24 @@
 """What users iterate: a rank's share of the data, in equal steps.
 
-Names that need torch are loaded when they are first used.
+Names are loaded when they are first used: some need torch, and a job that trains does not need what checks a sampler.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from paceline.loader.check.contract import check_contract
-from paceline.loader.check.contract_result import ContractResult
-from paceline.loader.sampler import PlanSampler
-
 if TYPE_CHECKING:
     from paceline.loader.agreement.must_agree import DisagreementError
     from paceline.loader.agreement.one_rank import OneRankError, on_one_rank, save_whole
     from paceline.loader.agreement.problem import LoadError
+    from paceline.loader.check.contract import check_contract
+    from paceline.loader.check.contract_result import ContractResult
     from paceline.loader.epochs.epoch_summary import EpochSummary
     from paceline.loader.epochs.loader import Loader
     from paceline.loader.epochs.loader_settings import Check
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
     from paceline.loader.row_exchange.balancer import Balancer, Balancing, Route, StepStatistics
     from paceline.loader.row_exchange.batch_collectives import exchange, gather_batches
+    from paceline.loader.sampler import PlanSampler
     from paceline.loader.streams.in_step import InStep, in_step
     from paceline.loader.streams.shards import ShardStream
     from paceline.loader.streams.stream_loader import StreamLoader
@@ -53,10 +52,11 @@ __all__ = [
     "save_whole",
 ]
 
-_NEED_TORCH = {
+_LOADED_LATER = {
     "Balancer": "paceline.loader.row_exchange.balancer",
     "Balancing": "paceline.loader.row_exchange.balancer",
     "Check": "paceline.loader.epochs.loader_settings",
+    "ContractResult": "paceline.loader.check.contract_result",
     "DisagreementError": "paceline.loader.agreement.must_agree",
     "EpochSummary": "paceline.loader.epochs.epoch_summary",
     "InStep": "paceline.loader.streams.in_step",
@@ -66,10 +66,12 @@ _NEED_TORCH = {
     "MeanLoss": "paceline.loader.loss",
     "OnError": "paceline.loader.workers.step_loader",
     "OneRankError": "paceline.loader.agreement.one_rank",
+    "PlanSampler": "paceline.loader.sampler",
     "Route": "paceline.loader.row_exchange.balancer",
     "ShardStream": "paceline.loader.streams.shards",
     "StepStatistics": "paceline.loader.row_exchange.balancer",
     "StreamLoader": "paceline.loader.streams.stream_loader",
+    "check_contract": "paceline.loader.check.contract",
     "exchange": "paceline.loader.row_exchange.batch_collectives",
     "gather_batches": "paceline.loader.row_exchange.batch_collectives",
     "in_step": "paceline.loader.streams.in_step",
@@ -80,6 +82,6 @@ _NEED_TORCH = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEED_TORCH:
+    if name not in _LOADED_LATER:
         raise AttributeError(f"module 'paceline.loader' has no attribute {name!r}")
-    return getattr(import_module(_NEED_TORCH[name]), name)
+    return getattr(import_module(_LOADED_LATER[name]), name)

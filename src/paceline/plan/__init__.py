@@ -1,9 +1,30 @@
-"""The arithmetic of an epoch: which rank sees which sample at which step. Numbers in, numbers out."""
+"""The arithmetic of an epoch: which rank sees which sample at which step. Numbers in, numbers out.
+
+Plans by length and of several datasets are loaded when they are first used: most jobs need neither.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from paceline.plan.epoch_plan import EpochPlan
-from paceline.plan.lengths import LengthPlan
-from paceline.plan.mixture import MixedPlan, Share, Until
 from paceline.plan.plan import Plan
 from paceline.plan.tail import Summary, Tail, TailLike
 
+if TYPE_CHECKING:
+    from paceline.plan.lengths import LengthPlan
+    from paceline.plan.mixture import MixedPlan, Share, Until
+
 __all__ = ["EpochPlan", "LengthPlan", "MixedPlan", "Plan", "Share", "Summary", "Tail", "TailLike", "Until"]
+
+_SELDOM_USED = {
+    "LengthPlan": "paceline.plan.lengths",
+    "MixedPlan": "paceline.plan.mixture",
+    "Share": "paceline.plan.mixture",
+    "Until": "paceline.plan.mixture",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SELDOM_USED:
+        raise AttributeError(f"module 'paceline.plan' has no attribute {name!r}")
+    return getattr(import_module(_SELDOM_USED[name]), name)
