@@ -3,7 +3,20 @@
 from paceline.plan.epoch_plan import EpochPlan
 from paceline.plan.lengths import LengthPlan
 from paceline.plan.mixture import MixedPlan, Share, Until
+from paceline.plan.packs.pack_plan import PackPlan, PackSummary
 from paceline.plan.plan import Plan
 from paceline.plan.tail import Summary, Tail, TailLike
 
-__all__ = ["EpochPlan", "LengthPlan", "MixedPlan", "Plan", "Share", "Summary", "Tail", "TailLike", "Until"]
+__all__ = [
+    "EpochPlan",
+    "LengthPlan",
+    "MixedPlan",
+    "PackPlan",
+    "PackSummary",
+    "Plan",
+    "Share",
+    "Summary",
+    "Tail",
+    "TailLike",
+    "Until",
+]
