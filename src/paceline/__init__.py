@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paceline.errors import PacelineError
     from paceline.launch import run_ranks
     from paceline.loader import Loader, PlanSampler, in_step, mean_loss
-    from paceline.plan import LengthPlan, MixedPlan, Plan, Summary, Tail, Until
+    from paceline.plan import LengthPlan, MixedPlan, PackPlan, PackSummary, Plan, Summary, Tail, Until
 
 __version__ = "0.1.0"
 
@@ -26,6 +26,8 @@ _HOMES = {
     "Loader": "paceline.loader",
     "MixedPlan": "paceline.plan",
     "PacelineError": "paceline.errors",
+    "PackPlan": "paceline.plan",
+    "PackSummary": "paceline.plan",
     "Partition": "paceline.balance",
     "Plan": "paceline.plan",
     "PlanSampler": "paceline.loader",
@@ -48,6 +50,8 @@ __all__ = [
     "Loader",
     "MixedPlan",
     "PacelineError",
+    "PackPlan",
+    "PackSummary",
     "Partition",
     "Plan",
     "PlanSampler",

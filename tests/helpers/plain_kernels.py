@@ -203,3 +203,15 @@ def feistel(number: int, size: int, key: int, *, backward: bool = False) -> int:
         number = high << low_bits | low
         if number < size:
             return number
+
+
+def best_fit(lengths: list[int], room: int) -> tuple[list[int], int]:
+    """Each sample goes to the fullest pack with room for it; of equally full ones to the one that was filled last."""
+    pack_of: list[int] = []
+    packs: list[tuple[int, int, int]] = []  # (room left, minus the turn in which it was filled, pack)
+    for turn, length in enumerate(lengths):
+        fitting = [entry for entry in packs if entry[0] >= length]
+        left, _, pack = min(fitting, default=(room, 0, len(packs)))
+        packs = [entry for entry in packs if entry[2] != pack] + [(left - length, -turn, pack)]
+        pack_of.append(pack)
+    return pack_of, len(packs)

@@ -232,6 +232,31 @@ static PyObject *call_swap_until_even(PyObject *module, PyObject *args) {
     return finish(&arrays, result);
 }
 
+/* -------------------------------------------------------------------------------------------- packs */
+
+static PyObject *call_best_fit(PyObject *module, PyObject *args) {
+    Arrays arrays = {.count = 0};
+    PyObject *lengths_object, *pack_object;
+    long long room;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OLO", &lengths_object, &room, &pack_object)) {
+        return NULL;
+    }
+    const int64_t *lengths = take_numbers(&arrays, lengths_object);
+    int64_t size = arrays.size;
+    int64_t *pack_of = lengths ? take_output(&arrays, pack_object) : NULL;
+    bool fits = arrays.size == size && size <= MOST_SLOTS && room >= 0 && room <= MOST_ROOM;
+    if (!pack_of || !fits || !all_below(lengths, size, room + 1)) {
+        return refuse(&arrays, "one length per sample, none above the room of a pack, is needed");
+    }
+    int64_t num_packs;
+    Py_BEGIN_ALLOW_THREADS
+    num_packs = best_fit(lengths, size, room, pack_of);
+    Py_END_ALLOW_THREADS
+    release(&arrays);
+    return num_packs == NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLongLong(num_packs);
+}
+
 /* -------------------------------------------------------------------------------------------- the shuffle */
 
 static PyObject *call_shuffle_table(PyObject *module, PyObject *args) {
@@ -306,6 +331,7 @@ static PyMethodDef functions[] = {
     {"deal_longest_first", call_deal_longest_first, METH_VARARGS, NULL},
     {"deal_by_differencing", call_deal_by_differencing, METH_VARARGS, NULL},
     {"swap_until_even", call_swap_until_even, METH_VARARGS, NULL},
+    {"best_fit", call_best_fit, METH_VARARGS, NULL},
     {"shuffle_table", call_shuffle_table, METH_VARARGS, NULL},
     {"permute", call_permute, METH_VARARGS, NULL},
     {"permute_along", call_permute_along, METH_VARARGS, NULL},

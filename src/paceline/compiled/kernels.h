@@ -67,6 +67,14 @@ typedef struct {
 /* Swap samples between groups until none is heavier than the target, or nothing helps. */
 int swap_until_even(const SwapTask *task, int64_t *group_of);
 
+/* packing.c */
+
+#define MOST_ROOM (INT64_C(1) << 30) /* of a pack: memory grows with it */
+
+/* Put each sample in turn into the fullest pack that has room for it, or into a new one. Of equally full packs it is the
+ * one that was filled last. Lengths are at most `room`. Returns the number of packs. */
+int64_t best_fit(const int64_t *lengths, int64_t size, int64_t room, int64_t *pack_of);
+
 /* shuffling.c */
 
 /* Look once, before the first shuffle, at what the processor offers. The results do not depend on it. */

@@ -1,6 +1,6 @@
 """The arithmetic of an epoch: which rank sees which sample at which step. Numbers in, numbers out.
 
-Plans by length and of several datasets are loaded when they are first used: most jobs need neither.
+Plans by length, of packs and of several datasets are loaded when they are first used: most jobs need none of them.
 """
 
 from importlib import import_module
@@ -13,12 +13,27 @@ from paceline.plan.tail import Summary, Tail, TailLike
 if TYPE_CHECKING:
     from paceline.plan.lengths import LengthPlan
     from paceline.plan.mixture import MixedPlan, Share, Until
+    from paceline.plan.packs.pack_plan import PackPlan, PackSummary
 
-__all__ = ["EpochPlan", "LengthPlan", "MixedPlan", "Plan", "Share", "Summary", "Tail", "TailLike", "Until"]
+__all__ = [
+    "EpochPlan",
+    "LengthPlan",
+    "MixedPlan",
+    "PackPlan",
+    "PackSummary",
+    "Plan",
+    "Share",
+    "Summary",
+    "Tail",
+    "TailLike",
+    "Until",
+]
 
 _SELDOM_USED = {
     "LengthPlan": "paceline.plan.lengths",
     "MixedPlan": "paceline.plan.mixture",
+    "PackPlan": "paceline.plan.packs.pack_plan",
+    "PackSummary": "paceline.plan.packs.pack_plan",
     "Share": "paceline.plan.mixture",
     "Until": "paceline.plan.mixture",
 }

@@ -68,16 +68,16 @@ def make_buckets(
         spread: Within a bucket the longest exceeds the shortest by at most this share.
         boundaries: Longest lengths of the buckets, instead of `spread`.
     """
-    checked = _checked_lengths(lengths)
+    checked = checked_lengths(lengths)
     if max_tokens is None and batch_size is None:
         raise InputError("a plan by length needs max_tokens, batch_size or both, got neither")
     if max_tokens is not None:
         max_tokens = whole_number("max_tokens", max_tokens, least=1, most=LARGEST_TOKENS)
-        _check_fits(checked, max_tokens)
+        check_fits(checked, max_tokens)
     if batch_size is not None:
         batch_size = whole_number("batch_size", batch_size, least=1, most=LARGEST_TOKENS)
 
-    samples = _sorted_by_length(checked)
+    samples = samples_by_length(checked)
     by_length = checked[samples]
     if boundaries is None:
         limits = _spread_limits(by_length, spread)
@@ -102,7 +102,8 @@ def make_buckets(
     )
 
 
-def _checked_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
+def checked_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Return lengths as int64, one per sample and at least one, or say what is wrong with them."""
     try:
         array = np.asarray(lengths)
     except ValueError as error:  # lists of different lengths
@@ -117,7 +118,8 @@ def _checked_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _check_fits(lengths: Ids, max_tokens: int) -> None:
+def check_fits(lengths: Ids, max_tokens: int) -> None:
+    """Refuse samples that are longer than the budget."""
     over = np.flatnonzero(lengths > max_tokens)
     if over.size:
         first = int(over[0])
@@ -128,7 +130,8 @@ def _check_fits(lengths: Ids, max_tokens: int) -> None:
         )
 
 
-def _sorted_by_length(lengths: Ids) -> Ids:
+def samples_by_length(lengths: NDArray[Any]) -> Ids:
+    """Return the samples from the shortest to the longest; equal ones in their order."""
     # numpy sorts 16-bit keys by radix: six times as fast as the general stable sort
     keys = lengths.astype(np.uint16) if int(lengths.max()) < 1 << 16 else lengths
     return np.argsort(keys, kind="stable").astype(np.int64, copy=False)

@@ -250,7 +250,7 @@ class LengthPlan:
     def at(self, progress: Mapping[str, Any]) -> LengthPlan:
         """Return the plan of the rest of the epoch after the progress that another plan of this order made."""
         if progress["consumed"] == self.num_samples:
-            raise EmptyPlanError(_nothing_left(self.num_samples))
+            raise EmptyPlanError(nothing_left(self.num_samples))
         parts = _checked_history(progress)
         following = [ranks for ranks, _ in parts[1:]] + [self.world_size]
         plan = copy.copy(self)
@@ -290,7 +290,7 @@ class LengthPlan:
     def _check_steps(self) -> None:
         if self.num_steps == 0:
             if self.summary().num_dropped == 0:
-                raise EmptyPlanError(_nothing_left(self.num_samples))
+                raise EmptyPlanError(nothing_left(self.num_samples))
             raise EmptyPlanError(
                 f"no step can be made with tail={self.tail.value!r}: the rest of the "
                 f"{self.num_samples} samples does not fill one step of {self.world_size} ranks; "
@@ -322,7 +322,8 @@ class LengthPlan:
         return make_order(size, fold(self.seed, epoch, bucket) if self.shuffle else None)
 
 
-def _nothing_left(num_samples: int) -> str:
+def nothing_left(num_samples: int) -> str:
+    """Return why an epoch that is over cannot be resumed."""
     return f"nothing is left of the epoch: all {num_samples} samples are consumed; continue with the next epoch"
 
 

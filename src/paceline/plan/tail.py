@@ -67,8 +67,8 @@ class Summary:
         """Return the names of the counts."""
         return (field.name for field in fields(self))
 
-    def __getitem__(self, name: str) -> int:
+    def __getitem__(self, name: str) -> float:
         if name not in self.keys():
             raise KeyError(name)
-        count: int = getattr(self, name)
-        return count
+        number: float = getattr(self, name)
+        return number
