@@ -6,22 +6,26 @@ It ends with exit code 0 if everything went as it says, also where a command is 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from paceline.cli.opened_page import has_display
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
+from paceline.process.procfs import children_of, mapped_files
 
 ROOT = Path(__file__).parents[1]
-HANGING = ("examples/classic.py",)
+HANGING = "examples/classic.py"
 NUM_RANKS = 7
 FINDING_CODE = 90
-PATIENCE_SECONDS = 8.0  # the job has milliseconds of work, and takes about a second to start
+PATIENCE_SECONDS = 5.0  # the job has milliseconds of work
+START_SECONDS = 120.0  # at most, for all ranks to load MPI: about a second, if nothing else runs
 
 
 class DemoError(Exception):
@@ -37,7 +41,7 @@ def main() -> int:
         tell("1. A job that hangs: 100 samples on 7 ranks, and the last rank gets fewer batches than the others.")
         show_hanging()
         tell("2. The same job, unchanged, under the guard.")
-        show("run", "-n", str(NUM_RANKS), *HANGING, expected=FINDING_CODE)
+        show("run", "-n", str(NUM_RANKS), HANGING, expected=FINDING_CODE)
         tell("3. A page of that run: who was where, call by call.")
         show("report", "paceline-out", *(["--open"] if has_display(os.environ) else []))
         tell("4. A ranking model on 4 ranks that stays in line: even work, a padded tail, every sample evaluated once.")
@@ -57,27 +61,39 @@ def tell(text: str) -> None:
 def show_hanging() -> None:
     """Start the job without the guard, and stop it when it has shown that it does not end."""
     mpi_files = mpi_files_now()
-    print(f"$ mpiexec -n {NUM_RANKS} python {HANGING[0]}", flush=True)
-    command = [*find_mpiexec().command(NUM_RANKS), sys.executable, *HANGING]
-    with subprocess.Popen(command, cwd=ROOT) as job:
-        try:
-            code = wait_for(job)
-        finally:
-            job.terminate()  # mpiexec ends its ranks
-    remove_mpi_leftovers(mpi_files)
-    if code is not None:
-        raise DemoError(f"the job ended by itself with code {code}, and should have hung")
-    print(f"(it was still running after {PATIENCE_SECONDS:g} s, without a word; stopped)", flush=True)
+    print(f"$ mpiexec -n {NUM_RANKS} python {HANGING}", flush=True)
+    command = [*find_mpiexec().command(NUM_RANKS), sys.executable, HANGING]
+    with tempfile.TemporaryFile("w+") as output:
+        with subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output) as job:
+            try:
+                wait_until(lambda: num_ranks_in_mpi(job.pid) == NUM_RANKS, START_SECONDS, job)
+                has_ended = wait_until(lambda: False, PATIENCE_SECONDS, job)
+                output.seek(0)
+                said = output.read().strip()  # before we stop it, of which mpiexec tells
+            finally:
+                job.terminate()  # mpiexec ends its ranks
+        remove_mpi_leftovers(mpi_files)
+    if has_ended:
+        raise DemoError(f"the job ended by itself and should have hung; it printed: {said}")
+    print(said or "(it prints nothing)")
+    print(f"(all {NUM_RANKS} ranks have been running for {PATIENCE_SECONDS:g} s; stopped)", flush=True)
 
 
-def wait_for(job: subprocess.Popen[bytes]) -> int | None:
-    """Return the code of a job that ends; None if it has not ended when our patience has."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
-        if job.poll() is not None:
-            return job.returncode
+def num_ranks_in_mpi(launcher: int) -> int:
+    """Return how many ranks of a launcher have loaded MPI."""
+    num = 0
+    for pid in children_of([launcher]):
+        with contextlib.suppress(OSError):  # it has just ended
+            num += any("mpi4py" in name for name in mapped_files(pid))
+    return num
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float, job: subprocess.Popen[bytes]) -> bool:
+    """Wait until something is so, at most for some seconds; say whether the job has ended meanwhile."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and job.poll() is None and not is_so():
         time.sleep(0.1)
-    return None
+    return job.poll() is not None
 
 
 def show(*arguments: str, expected: int = 0) -> None:
