@@ -1,33 +1,114 @@
-"""What `make demo` shows: a model trained on four ranks under the guard, then the same job with the classic bug."""
+"""What `make demo` shows: a job that hangs, the same job under the guard, the page of it, and a job that stays in line.
+
+It ends with exit code 0 if everything went as it says, also where a command is meant to end with 90.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
-SHOWS = (
-    ("A ranking model on 4 ranks: even work, a padded tail, every sample evaluated exactly once.", "", 0),
-    ("The same job with the sampler that most people write first: one rank gets fewer batches.", " --broken", 90),
-)
+from paceline.cli.opened_page import has_display
+from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.mpiexec import find_mpiexec
+from paceline.process.procfs import children_of, mapped_files
+
+ROOT = Path(__file__).parents[1]
+HANGING = "examples/classic.py"
+NUM_RANKS = 7
+FINDING_CODE = 90
+PATIENCE_SECONDS = 5.0  # the job has milliseconds of work
+START_SECONDS = 120.0  # at most, for all ranks to load MPI: about a second, if nothing else runs
+
+
+class DemoError(Exception):
+    """Something did not go as the demo says."""
 
 
 def main() -> int:
-    """Run each command as a user would; a command that does not end as it should fails the demo."""
-    parser = argparse.ArgumentParser(description="Run a job on four ranks, then the same job broken.")
-    parser.add_argument("--users", help="number of users to generate; fewer are faster")
+    """Run each command as a user would; one that does not end as it should fails the demo."""
+    parser = argparse.ArgumentParser(description="Show a job that hangs, its diagnosis, and a job that stays in line.")
+    parser.add_argument("--users", help="number of users in the training at the end; fewer are faster")
     users = parser.parse_args().users
-    for title, options, expected in SHOWS:
-        arguments = f"run -n 4 ranking/train.py{options}" + (f" --users {users}" if users else "")
-        print(f"\n# {title}\n$ paceline {arguments}", flush=True)
-        done = subprocess.run([sys.executable, "-m", "paceline", *arguments.split()], cwd=FOLDER, check=False)
-        if done.returncode != expected:
-            print(f"expected exit code {expected}, got {done.returncode}", file=sys.stderr)
-            return 1
-        print(f"(exit code {done.returncode})", flush=True)
+    try:
+        tell("1. A job that hangs: 100 samples on 7 ranks, and the last rank gets fewer batches than the others.")
+        show_hanging()
+        tell("2. The same job, unchanged, under the guard.")
+        show("run", "-n", str(NUM_RANKS), HANGING, expected=FINDING_CODE)
+        tell("3. A page of that run: who was where, call by call.")
+        show("report", "paceline-out", *(["--open"] if has_display(os.environ) else []))
+        tell("4. A ranking model on 4 ranks that stays in line: even work, a padded tail, every sample evaluated once.")
+        show("run", "-n", "4", "examples/ranking/train.py", *(["--users", users] if users else []))
+    except DemoError as error:
+        print(f"the demo failed: {error}", file=sys.stderr)
+        return 1
+    tell("Now your own job: . .venv/bin/activate, then paceline run -n 4 train.py, or paceline run -- torchrun ...")
     return 0
+
+
+def tell(text: str) -> None:
+    """Print what comes next."""
+    print(f"\n# {text}", flush=True)
+
+
+def show_hanging() -> None:
+    """Start the job without the guard, and stop it when it has shown that it does not end."""
+    mpi_files = mpi_files_now()
+    print(f"$ mpiexec -n {NUM_RANKS} python {HANGING}", flush=True)
+    command = [*find_mpiexec().command(NUM_RANKS), sys.executable, HANGING]
+    with tempfile.TemporaryFile("w+") as output:
+        with subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output) as job:
+            try:
+                wait_until(lambda: num_ranks_in_mpi(job.pid) == NUM_RANKS, START_SECONDS, job)
+                has_ended = wait_until(lambda: False, PATIENCE_SECONDS, job)
+                output.seek(0)
+                said = output.read().strip()  # before we stop it, of which mpiexec tells
+            finally:
+                job.terminate()  # mpiexec ends its ranks
+        remove_mpi_leftovers(mpi_files)
+    if has_ended:
+        raise DemoError(f"the job ended by itself and should have hung; it printed: {said}")
+    print(said or "(it prints nothing)")
+    print(f"(all {NUM_RANKS} ranks have been running for {PATIENCE_SECONDS:g} s; stopped)", flush=True)
+
+
+def num_ranks_in_mpi(launcher: int) -> int:
+    """Return how many ranks of a launcher have loaded MPI."""
+    num = 0
+    for pid in children_of([launcher]):
+        with contextlib.suppress(OSError):  # it has just ended
+            num += any("mpi4py" in name for name in mapped_files(pid))
+    return num
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float, job: subprocess.Popen[bytes]) -> bool:
+    """Wait until something is so, at most for some seconds; say whether the job has ended meanwhile."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and job.poll() is None and not is_so():
+        time.sleep(0.1)
+    return job.poll() is not None
+
+
+def show(*arguments: str, expected: int = 0) -> None:
+    """Print a command, run it, and print its exit code."""
+    print(f"$ paceline {' '.join(arguments)}", flush=True)
+    began = time.monotonic()
+    code = paceline(arguments)
+    print(f"(exit code {code}, after {time.monotonic() - began:.1f} s)", flush=True)
+    if code != expected:
+        raise DemoError(f"`paceline {' '.join(arguments)}` should have ended with exit code {expected}, not {code}")
+
+
+def paceline(arguments: Sequence[str]) -> int:
+    """Run a verb of paceline in the folder of the clone; return its exit code."""
+    return subprocess.run([sys.executable, "-m", "paceline", *arguments], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

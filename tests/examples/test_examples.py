@@ -28,7 +28,7 @@ FINDING_CODE = 90
 BROKEN_USERS = 59  # 146 samples on three ranks and 143 on the last: a full batch of 16 less
 
 
-def run(*command: str, folder: Path | None = None, expected: int = 0) -> str:
+def run(*command: str, folder: Path | None = None, expected: int = 0, deadline: float = DEADLINE) -> str:
     """Run a command as a user would; return what it said."""
     found = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
@@ -37,7 +37,7 @@ def run(*command: str, folder: Path | None = None, expected: int = 0) -> str:
         env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": found},
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=deadline,
         check=False,
     )
     assert done.returncode == expected, done.stdout + done.stderr
@@ -116,11 +116,22 @@ def test_four_ranks_learn_what_one_learns_and_go_on_elsewhere(tmp_path: Path) ->
     assert not list(tmp_path.glob(".state.pt*"))
 
 
-def test_the_demo_trains_and_then_shows_the_classic_bug() -> None:
-    said = run(sys.executable, "demo.py", "--users", str(BROKEN_USERS))
+def test_the_demo_shows_a_job_that_hangs_then_why_then_one_that_stays_in_line() -> None:
+    said = run(sys.executable, "demo.py", "--users", str(BROKEN_USERS), deadline=3 * DEADLINE)
+    assert "(it prints nothing)\n(all 7 ranks have been running for 5 s; stopped)" in said
+    page = re.search(r"written: (paceline-out/[\w-]+/report.html)", said)
+    assert page is not None
+    assert (EXAMPLES.parent / page[1]).is_file()
     assert re.search(r"epoch 1: loss [\d.]+, AUC [\d.]+, \d+ ms per step\n", said)
     before, after = re.findall(r"epoch 1: 10 steps, 581 used, 59 padded, imbalance ([\d.]+) -> ([\d.]+)", said)[0]
     assert float(after) < float(before)
+    assert "rank 6 fell out of line: it left the loop" in said
+    assert "cause: uneven-steps" in said
+
+
+def test_the_ranking_job_with_the_classic_bug_is_diagnosed() -> None:
+    broken = ("ranking/train.py", "--broken", "--users", str(BROKEN_USERS))
+    said = run(*paceline("run", "-n", "4", *broken), expected=FINDING_CODE)
     assert "rank 3 fell out of line: it left the loop" in said
     assert "cause: uneven-steps" in said
 

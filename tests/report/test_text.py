@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import struct
+import termios
 from pathlib import Path
+from typing import TextIO, cast
+
+import pytest
 
 from paceline.errors import name_ranks
 from paceline.guard.judge.stragglers import Late, Notice
@@ -29,6 +37,7 @@ from paceline.report.text.finding_text import (
 )
 from paceline.report.text.plan_text import compare_tails, tails_as_json, tails_as_text
 from paceline.report.text.tables import groups_text, table_text
+from paceline.report.text.text_layout import PLAIN, TextLayout, layout_for
 
 
 def test_runs_of_ranks_are_shortened() -> None:
@@ -111,4 +120,62 @@ def test_what_a_rank_says_is_shown_on_the_terminal_and_never_obeyed() -> None:
     ):
         assert all(line.isprintable() for line in text.split("\n")), repr(text)
         assert r"\x1b[2J" in text
-    assert finding_as_text(finding, colours=True).count("\033[0m") == 3  # our own colours stay
+    assert finding_as_text(finding, TextLayout(has_colours=True)).count("\033[0m") == 3  # our own colours stay
+
+
+class _Terminal:
+    """A stream that says that it is a terminal."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+
+@pytest.mark.parametrize(
+    ("environ", "has_colours"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "xterm-256color", "NO_COLOR": ""}, True),  # the convention: only a value that is not empty counts
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({}, False),
+    ],
+)
+def test_a_terminal_has_colours_unless_its_user_or_its_kind_says_otherwise(
+    environ: dict[str, str], has_colours: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 72, 0, 0))
+        layout = layout_for(cast(TextIO, _Terminal(theirs)), environ)
+        assert layout == TextLayout(has_colours=has_colours, columns=72)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_what_is_not_a_terminal_gets_plain_text_on_one_line(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+        assert layout_for(log, {"TERM": "xterm"}) == PLAIN
+    assert PLAIN.wrap("word " * 100) == ["word " * 100]
+
+
+def test_a_wrapped_finding_keeps_files_and_lines_whole() -> None:
+    site = f"{'a_long_folder/' * 8}train.py:1234"
+    group = RankGroup(
+        ranks=(0, 1), state=GroupState.BLOCKED, call="all_reduce", communicator="WORLD", sequence=5, site=site
+    )
+    finding = Finding(
+        kind=FindingKind.DEADLOCK, field=None, ranks=(2,), summary=f"rank 2 left the loop at {site} after 3 steps",
+        cause=Cause.UNEVEN_STEPS, advice=f"give every rank the same number of steps at {site}", groups=(group,),
+    )  # fmt: skip
+    text = finding_as_text(finding, TextLayout(columns=60))
+    assert site in text
+    assert all(len(line) <= 60 or site in line for line in text.splitlines())
+    unwrapped = finding_as_text(finding)
+    assert text.split() == unwrapped.split()

@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
     from paceline.errors import InputError
     from paceline.process.native_stacks import find_py_spy
     from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json, flight_as_text, ras_as_text
+    from paceline.report.text.text_layout import layout_for
 
     pids = [_pid(text) for text in options.pids]
     if not pids and not options.user and options.flight_recorder is None and options.nccl_ras is None:
@@ -81,10 +82,10 @@ def run(options: argparse.Namespace) -> int:
         record is not None and record.mismatch is not None
     )
     code = FINDING_CODE if has_finding else 0
-    colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    texts = [diagnosis_as_text(diagnosis, colours=colours) for diagnosis in diagnoses]
-    texts += [flight_as_text(record, colours=colours)] if record is not None else []
-    texts += [ras_as_text(ras, colours=colours)] if ras is not None else []
+    layout = layout_for(sys.stdout)
+    texts = [diagnosis_as_text(diagnosis, layout) for diagnosis in diagnoses]
+    texts += [flight_as_text(record, layout)] if record is not None else []
+    texts += [ras_as_text(ras, layout)] if ras is not None else []
     print("\n\n".join(texts))
     if options.json_file:
         outcome = doctor_as_json(code, diagnoses, record, ras)

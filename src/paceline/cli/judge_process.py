@@ -24,6 +24,7 @@ from paceline.report.text.finding_text import (
     records_as_text,
     warning_as_text,
 )
+from paceline.report.text.text_layout import layout_for
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,18 +42,18 @@ def main(arguments: Sequence[str]) -> int:
         out=Path(options.out) if options.out else None,
         notice_seconds=options.notice,
         timeout_seconds=options.timeout or None,
-        on_notice=lambda notice: say(notice_as_text(notice)),
+        on_notice=lambda notice: say(notice_as_text(notice, layout_for(sys.stderr))),
         ignored=read_causes("ignore", [options.ignore]),
         on_warning=lambda warning: None if warning.cause.is_note else say(warning_as_text(warning)),
         on_unseen=lambda text: say(f"paceline: {terminal_safe(text)}"),
         on_problem=lambda problem: say(problem_as_text(problem)),
         on_fault=lambda fault: say(f"paceline: {terminal_safe(fault)}"),
-        on_finding=lambda finding: say(finding_as_text(finding, colours=sys.stderr.isatty())),
+        on_finding=lambda finding: say(finding_as_text(finding, layout_for(sys.stderr))),
     )
     outcome = judge_ranks(options.folder, options.starter, watching)
     leave_meeting_place(options.note, options.folder)
     if outcome.records is not None and outcome.finding is not None:
-        say(records_as_text(outcome.records, colours=sys.stderr.isatty()))
+        say(records_as_text(outcome.records, layout_for(sys.stderr)))
     if outcome.unwritten is not None:
         say(f"paceline: {terminal_safe(outcome.unwritten)}")
     return 0

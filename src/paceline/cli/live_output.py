@@ -82,7 +82,7 @@ class LiveOutput:
             screen.hide()
             self._height = 0
             return
-        colours = None if "NO_COLOR" in os.environ else "standard"
+        colours = None if os.environ.get("NO_COLOR") else "standard"
         lines = live_lines(
             self._gauges.views(rings.jobs()),
             columns=screen.columns,

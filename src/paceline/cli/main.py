@@ -12,7 +12,18 @@ import sys
 from collections.abc import Sequence
 
 from paceline import __version__
-from paceline.cli import bench_verb, check_verb, doctor_verb, lab_verb, plan_verb, report_verb, run_verb, watch_verb
+from paceline.cli import (
+    bench_verb,
+    check_verb,
+    completion_verb,
+    doctor_verb,
+    explain_verb,
+    lab_verb,
+    plan_verb,
+    report_verb,
+    run_verb,
+    watch_verb,
+)
 from paceline.cli.unread_output import drop_unread_output
 from paceline.cli.verb_io import say
 from paceline.errors import InputError, PacelineError, missing_extra
@@ -22,6 +33,10 @@ from paceline.report.safe_text import terminal_safe
 FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
+VERBS = (
+    run_verb, explain_verb, report_verb, watch_verb, doctor_verb, check_verb, plan_verb, lab_verb, bench_verb,
+    completion_verb,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="paceline", description="Keeps every rank of a data-parallel job in line.")
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
-    for verb in (plan_verb, check_verb, run_verb, watch_verb, report_verb, doctor_verb, lab_verb, bench_verb):
+    for verb in VERBS:
         verb.add_to(verbs)
     options, more = parser.parse_known_args(run_verb.spell_out(sys.argv[1:] if arguments is None else arguments))
     overrides = getattr(options, "overrides", None)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from paceline.cli.opened_page import open_page
 from paceline.cli.verb_io import check_writable, write_output
 
 _FAILED = 1
@@ -26,6 +27,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", type=Path, help="also write a trace for Perfetto, compressed if FILE ends in .gz"
     )
+    parser.add_argument("--open", action="store_true", dest="is_opened", help="open the page in the browser")
     parser.set_defaults(run=run)
 
 
@@ -48,5 +50,8 @@ def run(options: argparse.Namespace) -> int:
 
         write_trace(files, options.trace)
         print(f"written: {options.trace} (open it at https://ui.perfetto.dev or chrome://tracing)")
-    print(f"written: {output} (open it in a browser)")
+    if options.is_opened and open_page(output):
+        print(f"written: {output}, and opened in the browser")
+    else:
+        print(f"written: {output} (open it in a browser)")
     return 0

@@ -62,6 +62,9 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--results", action="store_true", help="compare what comes out of collectives that give all ranks the same"
     )
+    parser.add_argument(
+        "--raw", action="store_true", help="show all output, also that of ranks that ended because of others"
+    )
     parser.add_argument("--live", action="store_true", help="show ranks, rates and who waits while the job runs")
     parser.add_argument(
         "--every", type=float, metavar="S", help="with --live and no terminal: seconds between lines (default: 10)"
@@ -92,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     command, watching = _command(options), _watch_options(options)
     make_folder(watching.out)
     check_writable(options.json_file, options.trace)
-    result = shown_run(command, watching, live=live_output(options.live, options.every))
+    result = shown_run(command, watching, live=live_output(options.live, options.every), is_raw=options.raw)
     if options.trace and result.records is not None:
         _write_trace(result.records, Path(options.trace))
     return result.exit_code

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paceline.cli.verb_io import check_positive, say
+from paceline.cli.verb_io import check_positive, pass_on, say
 from paceline.errors import InputError, name_ranks
 from paceline.guard.judge.stragglers import Notice
 from paceline.guard.run.watch_options import WatchOptions
@@ -20,6 +20,7 @@ from paceline.guard.verdict.job_warning import JobWarning
 from paceline.process.exit_codes import signal_name
 from paceline.report.safe_text import terminal_safe
 from paceline.report.text.finding_text import (
+    afterwards_as_text,
     failures_as_text,
     finding_as_text,
     notice_as_text,
@@ -27,6 +28,7 @@ from paceline.report.text.finding_text import (
     records_as_text,
     warning_as_text,
 )
+from paceline.report.text.text_layout import layout_for
 
 if TYPE_CHECKING:
     from paceline.cli.live_output import LiveOutput
@@ -34,25 +36,30 @@ if TYPE_CHECKING:
 _LINE_SECONDS = 10.0  # between two lines of the live view, where there is no terminal
 
 
-def shown_run(command: Sequence[str], options: WatchOptions, *, live: LiveOutput | None = None) -> RunResult:
-    """Run a command under the guard; show notices, the live view if there is one, and the result."""
+def shown_run(
+    command: Sequence[str], options: WatchOptions, *, live: LiveOutput | None = None, is_raw: bool = False
+) -> RunResult:
+    """Run a command under the guard; show notices, the live view if there is one, and the result.
+
+    What ranks print that ended because of others is folded into a line, unless `is_raw`.
+    """
 
     def show_notice(notice: Notice) -> None:
         if live is not None:
             live.note(notice)
-        say(notice_as_text(notice))
+        say(notice_as_text(notice, layout_for(sys.stderr)))
 
     def show_warning(warning: JobWarning) -> None:
         if warning.cause.is_note and warning.cause not in options.strict:
             return
         if live is not None:
             live.warn(warning)
-        say(warning_as_text(warning, colours=sys.stderr.isatty()))
+        say(warning_as_text(warning, layout_for(sys.stderr)))
 
     def show_finding(finding: Finding) -> None:
         if live is not None:
             live.close()  # the terminal is ours again
-        say(finding_as_text(finding, colours=sys.stderr.isatty()))
+        say(finding_as_text(finding, layout_for(sys.stderr)))
 
     options = replace(
         options,
@@ -62,6 +69,7 @@ def shown_run(command: Sequence[str], options: WatchOptions, *, live: LiveOutput
         on_problem=lambda problem: say(problem_as_text(problem)),
         on_fault=lambda fault: say(f"paceline: {terminal_safe(fault)}"),
         on_finding=show_finding,
+        on_output=None if is_raw else pass_on,
     )
     if live is not None:
         options = replace(options, on_look=live.look)
@@ -90,8 +98,11 @@ def live_output(is_wanted: bool, every: float | None = None) -> LiveOutput | Non
 def _say_result(result: RunResult) -> None:
     """Say on the terminal how the job ended."""
     if result.finding is not None:  # which is on the screen already
+        if result.ended_afterwards and result.records is not None:
+            details = {one.rank: one.detail for one in result.ended_afterwards}
+            say(afterwards_as_text(details, result.finding, layout_for(sys.stderr)))
         if result.records is not None:
-            say(records_as_text(result.records, colours=sys.stderr.isatty()))
+            say(records_as_text(result.records, layout_for(sys.stderr)))
         if result.lost_ranks:
             ranks = name_ranks(result.lost_ranks)
             say(f"paceline: {ranks}: the record was full, so not every message could be checked")
@@ -109,6 +120,6 @@ def _say_result(result: RunResult) -> None:
     elif result.is_strict_failure:
         say(f"paceline: the job ended well, but with warnings: exit code {result.exit_code} because of --strict")
     elif result.exit_code and result.num_ranks:
-        say(failures_as_text(result.exit_code, result.failures))
+        say(failures_as_text(result.exit_code, result.failures, layout_for(sys.stderr)))
     elif result.num_ranks == 0 and not result.problems:
         say("paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python")

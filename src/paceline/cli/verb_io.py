@@ -36,6 +36,16 @@ def say(text: str) -> None:
         drop_stream(sys.stderr)
 
 
+def pass_on(output: bytes) -> None:
+    """Write what a rank has printed to standard error, as it is, if it can be written."""
+    try:
+        sys.stderr.flush()
+        sys.stderr.buffer.write(output)
+        sys.stderr.buffer.flush()
+    except OSError:  # as above
+        drop_stream(sys.stderr)
+
+
 def check_positive(name: str, value: float) -> float:
     """Return a number that must be more than 0; `name` is the option that gives it."""
     if not value > 0:

@@ -75,16 +75,24 @@ def rank_end(rank: RankEvidence) -> End | None:
     ending, ended = reader.word(layout.ENDING), rank.process.has_ended()
     if ending == layout.LIVES and not ended:
         return None
+    raised = raised_end(rank)
+    if raised is not None:
+        return raised
     at = reader.word(layout.ENDED_AT) or rank.process.ended_ns
-    exception = _last_text(reader, "raised").get("raised")
-    if exception is not None:
-        return _raised_end(reader, exception, at)
     if ending == layout.ABORTS:
         text = _last_text(reader, "abort")
         return End(kind=EndKind.ABORTED, detail=f"Abort({text['abort']})", site=_first_site(reader, text), at_ns=at)
     if ending in (layout.EXITS, layout.EXITS_AT_ONCE):
         return _exited_end(rank, at)
     return _unannounced_end(rank, at)
+
+
+def raised_end(rank: RankEvidence) -> End | None:
+    """Return the end of a rank that raised an exception which nobody caught; it may still be on its way out."""
+    exception = _last_text(rank.reader, "raised").get("raised")
+    if exception is None:
+        return None
+    return _raised_end(rank.reader, exception, rank.reader.word(layout.ENDED_AT) or rank.process.ended_ns)
 
 
 def _exited_end(rank: RankEvidence, at: int) -> End:

@@ -18,6 +18,7 @@ from typing import Any
 from paceline.guard.rank.call_sites import current_frames, frames_of
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.last_output import put_output_aside
 from paceline.process.hidden_secrets import hide_in_message
 
 _MAX_TEXT = 2000
@@ -31,6 +32,8 @@ def watch_process() -> None:
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
         _note_uncaught(error)
+        if error is _last_error() and isinstance(error, Exception) and SESSION.is_rank and SESSION.folder is not None:
+            put_output_aside(SESSION.folder)  # the traceback, and what libraries say on the way out
         return previous(kind, error, trace)
 
     def on_thread_exception(args: Any) -> Any:
@@ -113,9 +116,15 @@ def _note_last_error() -> None:
 
     Python keeps it from before it calls that hook. A session at a prompt goes on after one.
     """
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if isinstance(error, BaseException) and not hasattr(sys, "ps1"):
+    error = _last_error()
+    if error is not None and not hasattr(sys, "ps1"):
         _note_uncaught(error)
+
+
+def _last_error() -> BaseException | None:
+    """Return the exception that Python itself found uncaught, and not one for which a program called the hook."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
 
 
 def _note_uncaught(error: BaseException) -> None:

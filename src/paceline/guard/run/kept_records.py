@@ -13,6 +13,7 @@ from typing import Any
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.last_output import LAST_OUTPUT
 from paceline.guard.verdict.finding import Finding
 from paceline.process.hidden_secrets import without_secrets
 from paceline.process.private_files import open_private, read_private, write_private
@@ -20,6 +21,7 @@ from paceline.process.private_files import open_private, read_private, write_pri
 _MAX_BYTES = 512 << 20  # of one run; the rings of ranks beyond it are left out
 DEFAULT_FOLDER = Path("paceline-out")
 _PAGE_BYTES = 4096
+_MAX_OUTPUT_BYTES = 1 << 20  # of the last output of a rank
 WORK_PREFIX = "work."  # files in the run's folder that loaders write, one for each rank
 
 
@@ -44,6 +46,7 @@ def _fill(
     left_out = _copy_rings(jobs, records)
     for path in sorted(folder.glob(f"{WORK_PREFIX}*")):
         write_private(records / path.name, read_private(path, most=_MAX_BYTES))
+    _copy_outputs(folder, jobs, records)
     _write_json(records / "run.json", _description(jobs, finding, command, left_out))
     _write_json(records / "sources.json", {"version": 1, "lines": keep_lines(_sites(jobs, finding))})
 
@@ -59,6 +62,16 @@ def _copy_rings(jobs: Sequence[WatchedJob], records: Path) -> list[int]:
                 continue
             num_bytes += write_used(watched.reader.content(), records / f"ring.{job.name}.{rank}")
     return left_out
+
+
+def _copy_outputs(folder: Path, jobs: Sequence[WatchedJob], records: Path) -> None:
+    """Copy what ranks printed last, as far as it was put aside."""
+    for job in jobs:
+        for rank, watched in job.ranks.items():
+            path = folder / f"{LAST_OUTPUT}{watched.process.pid}"
+            if path.exists():
+                with open(open_private(path), "rb") as file:
+                    write_private(records / f"{LAST_OUTPUT}{job.name}.{rank}", file.read(_MAX_OUTPUT_BYTES))
 
 
 def write_used(raw: bytes, target: Path) -> int:

@@ -43,6 +43,8 @@ class WatchOptions:
         on_fault: Tells at once why nothing is judged any more, in a sentence; must not raise.
         on_unseen: Tells which ranks of the job are not watched, and why that may be; must not raise.
         on_finding: Shows a finding, as soon as the job has ended and before anything is kept; must not raise.
+        on_output: Shows what a rank prints once nobody has caught its exception; must not raise. None leaves it to the
+            rank. After a finding, the output of ranks that ended because of others is only kept in the records.
         on_look: Shows the run; called after each look at the rings, and must not raise.
     """
 
@@ -62,6 +64,7 @@ class WatchOptions:
     on_fault: Callable[[str], None] = _show_nothing
     on_unseen: Callable[[str], None] = _show_nothing
     on_finding: Callable[[Finding], None] = _show_nothing
+    on_output: Callable[[bytes], None] | None = None
     on_look: Callable[[LocalRings], None] = _show_nothing
 
 

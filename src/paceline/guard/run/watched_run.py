@@ -1,7 +1,8 @@
 """Runs a launcher's command with every rank watched: starts it, judges, ends it when a finding is certain.
 
 The run announces itself to `paceline watch`, keeps its records and writes its own diagnosis. The command keeps our
-standard input and output; nothing that it prints passes through us.
+standard input and output. Nothing that it prints passes through us, except what ranks print after an exception that
+nobody caught, if `on_output` asks for it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from paceline.guard.observe.kernel_view import ProcessHandle, end_all
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
+from paceline.guard.run.held_output import EndedAfterwards, HeldOutput
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
 from paceline.guard.run.stopping_job import ForwardedSignals, StoppingJob
 from paceline.guard.run.watch_options import WatchOptions, variables_of
+from paceline.guard.shared_memory.last_output import allow_putting_aside
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.snapshot import End, EndKind
@@ -56,6 +59,7 @@ class RunResult:
         fault: Why nothing was judged from some moment on; it was told then.
         launcher_signal: The signal that killed the launcher before any rank had failed.
         warnings: What is certain and did not stop the job.
+        ended_afterwards: Ranks that ended because of others, and whose last output is only in the records.
         is_strict_failure: Whether the job itself ended well, and the exit code is 90 because of a warning.
     """
 
@@ -72,6 +76,7 @@ class RunResult:
     launcher_signal: int | None = None
     warnings: tuple[JobWarning, ...] = ()
     is_strict_failure: bool = False
+    ended_afterwards: tuple[EndedAfterwards, ...] = ()
 
 
 def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
@@ -81,20 +86,24 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
     asked = options.asked or tuple(command)
     with run_folder() as folder, ForwardedSignals() as signals:
         announce_run(folder, asked, options.out)
+        held = _held_output(folder, options)
         _prctl(_PR_SET_CHILD_SUBREAPER)
         process = _start(command, {**watched_environment(folder), **variables_of(options)})
         rings, launcher = LocalRings(folder), ProcessHandle(process.pid, start_time(process.pid))
         rings.await_end(launcher)
         try:
             judged = JudgedRun(rings, folder, options, command)
-            finding = _watch(process, launcher, rings, judged, options, signals)
+            finding = _watch(process, launcher, rings, judged, held, options, signals)
             jobs = judged.jobs()
             has_exited = process.poll() is not None
             if finding is not None or signals.received is not None:
                 end_all([os.getpid()], also=[member for job in jobs for member in job.processes()])
+            code = FINDING_CODE if finding is not None else _exit_code(process.wait(), None if has_exited else signals)
+            afterwards = judged.unless_at_fault(lambda: held.settle(finding, jobs))
+            if afterwards is None:
+                held.show_all()
             if finding is not None:
                 options.on_finding(finding)  # first: keeping records may fail
-            code = FINDING_CODE if finding is not None else _exit_code(process.wait(), None if has_exited else signals)
             warned = code == 0 and any(warning.cause in options.strict for warning in judged.warnings)
             result = RunResult(
                 exit_code=FINDING_CODE if warned else code,
@@ -108,8 +117,12 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
                 launcher_signal=_launcher_signal(process, launcher, judged) if finding is None else None,
                 warnings=tuple(judged.warnings),
                 is_strict_failure=warned,
+                ended_afterwards=afterwards or (),
             )
-            return replace(_with_files(folder, jobs, result, options, asked), fault=judged.fault)
+            result = _with_files(folder, jobs, result, options, asked)
+            if result.ended_afterwards and result.records is None:
+                held.show_all()
+            return replace(result, fault=judged.fault)
         finally:
             _end(process, rings)
             rings.close()
@@ -152,6 +165,7 @@ def _watch(
     launcher: ProcessHandle,
     rings: LocalRings,
     judged: JudgedRun,
+    held: HeldOutput,
     options: WatchOptions,
     signals: ForwardedSignals,
 ) -> Finding | None:
@@ -160,6 +174,7 @@ def _watch(
     while process.poll() is None:
         rings.wait(LOOK_SECONDS)
         options.on_look(rings)
+        judged.unless_at_fault(lambda: held.look(rings.known_jobs()))
         if signals.received is not None:
             if signals.forward(process):
                 judged.show_who_waits()
@@ -172,6 +187,12 @@ def _watch(
     if signals.received is not None or _launcher_signal(process, launcher, judged) is not None:
         return None
     return judged.look_back(failed=process.returncode != 0)
+
+
+def _held_output(folder: Path, options: WatchOptions) -> HeldOutput:
+    if options.on_output is not None:
+        allow_putting_aside(folder)
+    return HeldOutput(folder, options.on_output)
 
 
 def _launcher_signal(process: subprocess.Popen[bytes], launcher: ProcessHandle, judged: JudgedRun) -> int | None:

@@ -116,11 +116,16 @@ def may_be_because_of_others(state: RankState) -> bool:
     end = state.end
     if end is None or end.cause in _OWN_CAUSES:
         return False
-    if end.by_peer or end.timed_out or end.failed_call is not None or may_be_ended_by_launcher(end):
+    if is_raised_by_others(end) or may_be_ended_by_launcher(end):
         return True
     if end.kind is EndKind.KILLED:
         return open_call(state) is not None
     return end.kind is EndKind.EXITED and bool(end.exit_code) and not end.site
+
+
+def is_raised_by_others(end: End) -> bool:
+    """Say whether the exception that ended a rank came out of a call that needs others, or speaks of them."""
+    return end.cause not in _OWN_CAUSES and (end.by_peer or end.timed_out or end.failed_call is not None)
 
 
 def open_call(state: RankState) -> Call | None:

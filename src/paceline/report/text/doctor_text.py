@@ -13,22 +13,20 @@ from paceline.guard.verdict.finding_json import finding_to_json, group_to_json
 from paceline.process.native_stacks import Thread
 from paceline.report.safe_text import terminal_safe
 from paceline.report.text.tables import table_text
+from paceline.report.text.text_layout import PLAIN, TextLayout
 
-_COLOURS = {"head": "\033[1;31m", "key": "\033[1m", "end": "\033[0m"}
 
-
-def diagnosis_as_text(diagnosis: Diagnosis, *, colours: bool = False) -> str:
+def diagnosis_as_text(diagnosis: Diagnosis, layout: TextLayout = PLAIN) -> str:
     """Return what was seen of a job: one sentence, the ranks in groups, what follows and what cannot be said."""
-    head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
     job = diagnosis.job
     if diagnosis.finding is not None:
-        lines = [f"{head}paceline: {terminal_safe(diagnosis.finding.summary)}{end}"]
+        lines = layout.headline(f"paceline: {terminal_safe(diagnosis.finding.summary)}")
     else:
-        lines = [f"{key}paceline: nothing is provably out of line{end}"]
+        lines = layout.headline("paceline: nothing is provably out of line", "key")
     size = (
         f"{len(job.ranks)} of {job.world_size} ranks" if job.world_size is not None else f"{len(job.ranks)} processes"
     )
-    lines.append(f"  {size} of {terminal_safe(job.name)}; ranks by {job.ranks_from}")
+    lines += layout.wrap(f"{size} of {terminal_safe(job.name)}; ranks by {job.ranks_from}", indent=2)
     rows = [
         (
             name_ranks(group.ranks),
@@ -38,33 +36,32 @@ def diagnosis_as_text(diagnosis: Diagnosis, *, colours: bool = False) -> str:
         )
         for group in diagnosis.groups
     ]
-    lines += [f"  {line}" for line in table_text(("", "", "", ""), rows).splitlines()[1:]]
-    lines += [f"  {key}seen:{end} {terminal_safe(text)}" for text in diagnosis.says]
-    lines += [f"  {key}cannot say:{end} {terminal_safe(text)}" for text in diagnosis.cannot]
-    lines += [f"  {key}note:{end} {terminal_safe(text)}" for text in job.notes]
+    for line in table_text(("", "", "", ""), rows).splitlines()[1:]:
+        lines += layout.wrap(line, indent=2)
+    for label, texts in (("seen", diagnosis.says), ("cannot say", diagnosis.cannot), ("note", job.notes)):
+        lines += [line for text in texts for line in layout.labelled(label, terminal_safe(text))]
     if diagnosis.finding is not None:
-        lines.append(f"  {key}change:{end} {diagnosis.finding.advice}")
+        lines += layout.labelled("change", terminal_safe(diagnosis.finding.advice))
     return "\n".join(lines)
 
 
-def flight_as_text(record: FlightRecord, *, colours: bool = False) -> str:
+def flight_as_text(record: FlightRecord, layout: TextLayout = PLAIN) -> str:
     """Return what the Flight Recorder's dumps show."""
-    head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
-    lines = [f"{key}Flight Recorder of {name_ranks(record.ranks)}:{end}"]
+    lines = layout.headline(f"Flight Recorder of {name_ranks(record.ranks)}:", "key")
     if record.mismatch is not None:
-        lines.append(f"  {head}{terminal_safe(record.mismatch)}{end}")
-    lines += [f"  {terminal_safe(text)}" for text in record.says]
+        lines += [layout.colour("head", line) for line in layout.wrap(terminal_safe(record.mismatch), indent=2)]
+    lines += [line for text in record.says for line in layout.wrap(terminal_safe(text), indent=2)]
     if record.mismatch is None and not record.says:
         lines.append("  all calls that several ranks have recorded agree")
-    lines += [f"  {key}left out:{end} {terminal_safe(text)}" for text in record.problems]
+    lines += [line for text in record.problems for line in layout.labelled("left out", terminal_safe(text))]
     return "\n".join(lines)
 
 
-def ras_as_text(communicators: Sequence[RasCommunicator], *, colours: bool = False) -> str:
+def ras_as_text(communicators: Sequence[RasCommunicator], layout: TextLayout = PLAIN) -> str:
     """Return what NCCL's RAS has answered."""
-    key, end = (_COLOURS[name] if colours else "" for name in ("key", "end"))
     texts = [text for communicator in communicators if (text := communicator.text) is not None]
-    lines = [f"{key}RAS of NCCL, {len(communicators)} communicators:{end}", *(f"  {terminal_safe(t)}" for t in texts)]
+    lines = layout.headline(f"RAS of NCCL, {len(communicators)} communicators:", "key")
+    lines += [line for text in texts for line in layout.wrap(terminal_safe(text), indent=2)]
     return "\n".join(lines if texts else [*lines, "  all ranks have answered, and have counted the same"])
 
 

@@ -5,7 +5,7 @@ Their form as JSON is the guard's own: guard/verdict/finding_json.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paceline.errors import group_ranks
@@ -15,28 +15,43 @@ from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.rank_names import name_rank, name_ranks, naming
 from paceline.guard.verdict.snapshot import End
 from paceline.report.safe_text import terminal_safe
+from paceline.report.text.text_layout import PLAIN, TextLayout
 
-_COLOURS = {"head": "\033[1;31m", "warn": "\033[1;33m", "key": "\033[1m", "dim": "\033[2m", "end": "\033[0m"}
+_WARNING = "paceline: warning:"
+_BRIEF = 90  # characters of what ended a rank that is not to blame
 
 
-def finding_as_text(finding: Finding, *, colours: bool = False) -> str:
+def finding_as_text(finding: Finding, layout: TextLayout = PLAIN) -> str:
     """Return a finding as text: one sentence, the ranks in groups, the first difference, the cause, what to change."""
-    head, key, end = (_COLOURS[name] if colours else "" for name in ("head", "key", "end"))
+    lines = layout.headline(f"paceline: {terminal_safe(finding.summary)}")
     with naming(finding.world_ranks):
-        lines = [f"{head}paceline: {terminal_safe(finding.summary)}{end}", *_group_lines(finding.groups)]
+        lines += [part for line in _group_lines(finding.groups) for part in layout.wrap(line, indent=2)]
         if finding.first_difference is not None:
-            lines.append(f"  {terminal_safe(_difference_text(finding.first_difference))}")
-    lines.append(f"  {key}cause:{end} {finding.cause}: {finding.cause.sentence}")
-    lines.append(f"  {key}change:{end} {terminal_safe(finding.advice)}")
+            lines += layout.wrap(terminal_safe(_difference_text(finding.first_difference)), indent=2)
+    lines += layout.labelled("cause", f"{finding.cause}: {finding.cause.sentence}")
+    lines += layout.labelled("change", terminal_safe(finding.advice))
     for other in finding.explanations[1:]:
-        lines.append(f"  {key}or:{end} {other.cause}: {terminal_safe(other.summary)}")
+        lines += layout.labelled("or", f"{other.cause}: {terminal_safe(other.summary)}")
     return "\n".join(lines)
 
 
-def records_as_text(records: Path, *, colours: bool = False) -> str:
+def afterwards_as_text(details: Mapping[int, str], finding: Finding, layout: TextLayout = PLAIN) -> str:
+    """Return the lines for ranks that ended because of others: how each ended, by rank, and where its output is."""
+    with naming(finding.world_ranks):
+        ways = "; ".join(f"{name_ranks(ranks)} ({_brief(text)})" for text, ranks in group_ranks(details))
+    their = "its" if len(details) == 1 else "their"
+    return "\n".join(layout.labelled("ended afterwards", f"{ways}; {their} output is in the records"))
+
+
+def _brief(text: str) -> str:
+    return terminal_safe(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}...")
+
+
+def records_as_text(records: Path, layout: TextLayout = PLAIN) -> str:
     """Return the line below a finding that says where its records are."""
-    key, end = (_COLOURS[name] if colours else "" for name in ("key", "end"))
-    return f"  {key}records:{end} {terminal_safe(str(records))} (paceline report makes a page of them)"
+    return "\n".join(
+        layout.labelled("records", f"{terminal_safe(str(records))} (paceline report makes a page of them)")
+    )
 
 
 def problem_as_text(problem: str) -> str:
@@ -44,12 +59,11 @@ def problem_as_text(problem: str) -> str:
     return f"paceline: not everything was watched: {terminal_safe(problem)}"
 
 
-def warning_as_text(warning: JobWarning, *, colours: bool = False) -> str:
+def warning_as_text(warning: JobWarning, layout: TextLayout = PLAIN) -> str:
     """Return a warning as text: one sentence, and what to change."""
-    warn, key, end = (_COLOURS[name] if colours else "" for name in ("warn", "key", "end"))
-    lines = [f"{warn}paceline: warning:{end} {terminal_safe(warning.summary)} [{warning.cause}]"]
-    lines.append(f"  {key}change:{end} {terminal_safe(warning.advice)}")
-    return "\n".join(lines)
+    first, *others = layout.wrap(f"{_WARNING} {terminal_safe(warning.summary)} [{warning.cause}]")
+    lines = [first.replace(_WARNING, layout.colour("warn", _WARNING), 1), *others]
+    return "\n".join([*lines, *layout.labelled("change", terminal_safe(warning.advice))])
 
 
 def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
@@ -65,8 +79,7 @@ def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return [
-        "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
-        for row in rows
+        "   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
 
 
@@ -87,22 +100,22 @@ def _difference_text(difference: FirstDifference) -> str:
     return f"first difference at call {difference.sequence} on {difference.communicator}: {sides}"
 
 
-def notice_as_text(notice: Notice) -> str:
+def notice_as_text(notice: Notice, layout: TextLayout = PLAIN) -> str:
     """Return who waits for whom."""
-    lines = [f"paceline: {terminal_safe(notice.summary)}"]
+    lines = layout.wrap(f"paceline: {terminal_safe(notice.summary)}")
     for late in notice.late:
         stack = " < ".join(late.stack) if late.stack else "its stack cannot be read"
         with naming(notice.world_ranks):
-            lines.append(terminal_safe(f"  {name_rank(late.rank)} {late.text}: {stack}"))
+            lines += layout.wrap(terminal_safe(f"{name_rank(late.rank)} {late.text}: {stack}"), indent=2)
     if notice.blind:
-        lines.append(f"  whether a rank waits inside a compiled library is not known: {terminal_safe(notice.blind)}")
+        blind = f"whether a rank waits inside a compiled library is not known: {terminal_safe(notice.blind)}"
+        lines += layout.wrap(blind, indent=2)
     return "\n".join(lines)
 
 
-def failures_as_text(code: int, failures: Sequence[tuple[int, End]]) -> str:
+def failures_as_text(code: int, failures: Sequence[tuple[int, End]], layout: TextLayout = PLAIN) -> str:
     """Return the text for a job that failed with nothing out of line."""
     ends = {rank: f"{end.kind.value}{f' at {end.site}' if end.site else ''}: {end.detail}" for rank, end in failures}
     how = "; ".join(f"{name_ranks(ranks)} {text}" for text, ranks in group_ranks(ends))
-    return f"paceline: the job ended with code {code}; no rank fell out of line" + (
-        f" ({terminal_safe(how)})" if how else ""
-    )
+    ended = f"paceline: the job ended with code {code}; no rank fell out of line"
+    return "\n".join(layout.wrap(ended + (f" ({terminal_safe(how)})" if how else "")))
