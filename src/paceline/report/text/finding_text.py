@@ -16,6 +16,7 @@ from paceline.guard.verdict.rank_names import name_rank, name_ranks, naming
 from paceline.guard.verdict.snapshot import End
 from paceline.report.safe_text import terminal_safe
 
+_MOST_HOSTS = 4  # of a group, that are named
 _COLOURS = {"head": "\033[1;31m", "warn": "\033[1;33m", "key": "\033[1m", "dim": "\033[2m", "end": "\033[0m"}
 
 
@@ -58,7 +59,7 @@ def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
         tuple(
             map(
                 terminal_safe,
-                (name_ranks(group.ranks), group.call or group.state, group.site or "", _detail_text(group)),
+                (_ranks_text(group), group.call or group.state, group.site or "", _detail_text(group)),
             )
         )
         for group in groups
@@ -68,6 +69,14 @@ def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
         "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
         for row in rows
     ]
+
+
+def _ranks_text(group: RankGroup) -> str:
+    """Return ranks as people call them, with their hosts if there are several in the job."""
+    if not group.hosts:
+        return name_ranks(group.ranks)
+    names = ", ".join(group.hosts) if len(group.hosts) <= _MOST_HOSTS else f"{len(group.hosts)} hosts"
+    return f"{name_ranks(group.ranks)} ({names})"
 
 
 def _detail_text(group: RankGroup) -> str:
