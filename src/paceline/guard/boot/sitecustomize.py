@@ -18,7 +18,8 @@ except ImportError as _error:
     if _this is not None:
         sys.modules["sitecustomize"] = _this
 finally:
-    if sys.version_info >= (3, 10) and os.path.isdir(os.environ.get("PACELINE_RUN_FOLDER", "")):
+    _folder = os.environ.get("PACELINE_RUN_FOLDER", "")
+    if sys.version_info >= (3, 10) and _folder and ("PACELINE_HEAD" in os.environ or os.path.isdir(_folder)):
         _before = set(sys.modules)
         from importlib.util import module_from_spec, spec_from_file_location
 
@@ -26,4 +27,4 @@ finally:
         if _spec is not None and _spec.loader is not None:
             _start = module_from_spec(_spec)
             _spec.loader.exec_module(_start)
-            _start.start(os.environ["PACELINE_RUN_FOLDER"], os.path.dirname(os.path.dirname(_own)), _before)
+            _start.start(_folder, os.path.dirname(os.path.dirname(_own)), _before)

@@ -40,6 +40,11 @@ def start(folder: str, package: str, before: set[str]) -> None:
     try:
         import pathlib
 
+        if "PACELINE_HEAD" in os.environ:
+            from paceline.guard.rank.host_folder import make_host_folder
+
+            make_host_folder(folder)  # of a run that was started on another host
+
         from paceline.guard.rank.hooks import arrive
         from paceline.process.private_files import is_private_folder
 

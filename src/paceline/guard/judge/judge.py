@@ -15,7 +15,6 @@ from pathlib import Path
 from paceline.guard.judge.latency import add_latency
 from paceline.guard.judge.patience import LEAVE_SECONDS, Patience, coming_ranks
 from paceline.guard.observe.board_reader import differing_positions
-from paceline.guard.observe.kernel_view import activity
 from paceline.guard.observe.local_rings import Rings
 from paceline.guard.observe.pair_reader import unequal_tables
 from paceline.guard.observe.watched_job import WatchedJob
@@ -39,7 +38,6 @@ from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Position, Snapshot
 from paceline.guard.verdict.waits.enqueued_calls import stream_snapshot
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
-from paceline.process.procfs import processor_seconds, starved_seconds
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
@@ -175,6 +173,10 @@ class Judge:
             finding = find_mismatch_at(self._inspection(snapshot), Position(communicator, sequence))
             if finding is not None:
                 return add_latency(snapshot, finding)
+        if job.is_spread:  # hosts have boards of their own: what differs between two shows in the calls themselves
+            certain = find_certain(Inspection(job.snapshot(history=_SHORT_HISTORY)))
+            if certain is not None:
+                return self._find_certain(job)
         if unequal_tables(self._folder, job.worlds):
             snapshot = self._snapshot(job)
             finding = find_unequal_pair(self._inspection(snapshot))
@@ -239,7 +241,7 @@ class Judge:
     def _had_processor(self, job: WatchedJob, memory: _Memory) -> bool:
         """Say whether every rank that stays has run, or sleeps because there is nothing to do."""
         for rank in memory.staying:
-            found = activity(job.ranks[rank].process.pid)
+            found = job.ranks[rank].process.activity()
             if found is None:
                 continue
             worked = _cpu(job, rank) - memory.cpu_then.get(rank, 0.0) >= LEAVE_SECONDS
@@ -279,8 +281,8 @@ def _have_one_stream(marks: _Marks) -> bool:
 
 
 def _starved(job: WatchedJob, rank: int) -> float:
-    return starved_seconds(job.ranks[rank].process.pid) if rank in job.ranks else 0.0
+    return job.ranks[rank].process.starved_seconds() if rank in job.ranks else 0.0
 
 
 def _cpu(job: WatchedJob, rank: int) -> float:
-    return processor_seconds(job.ranks[rank].process.pid)
+    return job.ranks[rank].process.processor_seconds()

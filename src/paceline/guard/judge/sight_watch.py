@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
 
 _PATIENCE_SECONDS = 15.0  # ranks of one machine do not all start at the same moment
+_FAR_SECONDS = 30.0  # the same, for ranks of other hosts whose watchers are expected
 _LOOK_SECONDS = 1.0
 _NOBODY = (
     "no rank is seen from here: {launcher} may have started them on other machines, where nobody watches them, or they "
@@ -45,7 +46,11 @@ class SightWatch:
         if not num_seen and self._launcher is not None:
             found.append(None)
         self._since = {each: self._since.get(each, now) for each in found}
-        due = [each for each, since in self._since.items() if at_end or now - since >= _PATIENCE_SECONDS]
+        due = [each for each, since in self._since.items() if at_end or now - since >= _patience(each)]
         due = [each for each in due if each not in self._told]
         self._told.update(due)
         return [_NOBODY.format(launcher=self._launcher) if each is None else each.text for each in due]
+
+
+def _patience(unseen: OutOfSight | None) -> float:
+    return _FAR_SECONDS if unseen is not None and unseen.head else _PATIENCE_SECONDS

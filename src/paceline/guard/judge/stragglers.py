@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from paceline.guard.judge.compiled_waits import CompiledWaits, Stand
-from paceline.guard.observe.kernel_view import Activity, activity
+from paceline.guard.observe.kernel_view import Activity
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.rank import thread_watch
@@ -202,8 +202,9 @@ def _late(world: WatchedJob, snapshot: Snapshot, ranks: Sequence[int], stands: M
         held.process.pid: held.reader.path.with_name(f"stack.{held.process.pid}")
         for rank in ranks
         if not (held := world.ranks[rank]).process.has_ended()  # its number may be another's by now
+        and not held.process.host  # whose files are not here
     }
-    doing = {rank: _doing(activity(world.ranks[rank].process.pid)) for rank in ranks}  # before asking wakes them
+    doing = {rank: _doing(world.ranks[rank].process.activity()) for rank in ranks}  # before asking wakes them
     texts = ask_for_stacks(files, OF_JUDGE)
     return tuple(
         Late(

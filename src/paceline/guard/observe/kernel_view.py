@@ -15,7 +15,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from paceline.process.procfs import children_of, is_alive, read_stat, start_time
+from paceline.process.procfs import (
+    children_of,
+    is_alive,
+    out_of_memory_kills,
+    processor_seconds,
+    read_stat,
+    start_time,
+    starved_seconds,
+)
 
 _INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
 _INFO_EXIT = 1 << 3
@@ -104,6 +112,32 @@ class ProcessHandle:
             if mask & _INFO_EXIT:
                 return int(status)
         return None
+
+    def activity(self) -> Activity | None:
+        """Return what the process does now, or None if it has exited."""
+        return activity(self.pid)
+
+    def processor_seconds(self) -> float:
+        """Return for how long it has had a processor, in all."""
+        return processor_seconds(self.pid)
+
+    def starved_seconds(self) -> float:
+        """Return for how long it has wanted a processor and had none, in all."""
+        return starved_seconds(self.pid)
+
+    def memory_kills_since(self, before: int) -> int:
+        """Return how many processes its machine has killed for memory since there were `before` of them."""
+        return out_of_memory_kills() - before
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing can be known of it now."""
+        return False
+
+    @property
+    def host(self) -> str:
+        """The name of the host that it runs on; empty if it is this one."""
+        return ""
 
     def kill(self) -> None:
         """End the process."""

@@ -32,6 +32,7 @@ from paceline.guard.observe.worlds.job_worlds import (
     join_linked,
 )
 from paceline.guard.shared_memory import layout
+from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.snapshot import Snapshot
 from paceline.process.private_files import names_in, read_private
 from paceline.process.procfs import out_of_memory_kills
@@ -62,7 +63,7 @@ class Rings(Protocol):
 
 
 @dataclass(slots=True)
-class _HeldRing:
+class HeldRing:
     """A ring that we hold open, and the names that its process has in its worlds."""
 
     reader: RingReader
@@ -73,22 +74,23 @@ class _HeldRing:
 class LocalRings:
     """The rings of ranks on this machine, in the folder of their run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, process_of: Callable[[int, int], ProcessHandle] = ProcessHandle) -> None:
         _allow_many_files()
-        self._folder = folder
+        self._folder, self._process_of = folder, process_of
         self._jobs: list[WatchedJob] = []
         self._has_lost_folder = False  # what was open before stays readable
         self._seen: set[str] = set()  # names of rings that belong to a job
-        self._rings: dict[int, _HeldRing] = {}  # by inode: a ring may have several names
+        self._rings: dict[int, HeldRing] = {}  # by inode: a ring may have several names
         self._kills_before = out_of_memory_kills()
         self._ends = select.epoll()
         self._awaited: dict[int, ProcessHandle] = {}  # by descriptor: processes that have not ended
         self._asked_ns = 0  # when the kernel was last asked who has ended
-        self._starts = RankStarts(folder, self._kills_before, self.await_end)
+        self._starts = RankStarts(folder, self._kills_before, self.await_end, process_of)
         self._meetings: list[JobMeeting] = []  # of jobs with others
         self._bridges: list[Bridge] = []  # between jobs that have certainly met
         self._rename: Callable[[str], str] = str  # of communicators over these bridges
         self._early: dict[LaunchedJob, dict[int, StartedRank]] = {}  # ranks that have ended before they joined
+        self._hidden: set[int] = set()  # rings of hosts that are not heard of: their ranks may do anything
         self._num_started = 0  # processes that have left a note that they are ranks
 
     def jobs(self) -> list[WatchedJob]:
@@ -100,8 +102,10 @@ class LocalRings:
         self._starts.read(names)
         early = self._starts.ended_early(self._joined())
         has_met, num_started = self._read_meetings(), self._starts.num_started
-        if num_joined or has_met or early != self._early or num_started != self._num_started:
-            self._early, self._num_started = early, num_started
+        hidden = {inode for inode, held in self._rings.items() if held.rank is not None and held.rank.process.is_lost}
+        is_new = hidden != self._hidden or early != self._early or num_started != self._num_started
+        if num_joined or has_met or is_new:
+            self._hidden, self._early, self._num_started = hidden, early, num_started
             self._jobs = self._make_jobs()
         return self.known_jobs()
 
@@ -138,6 +142,20 @@ class LocalRings:
         found = [job.out_of_sight() for job in self._jobs] + self._starts.out_of_sight(self._joined())
         return [unseen for unseen in found if unseen is not None]
 
+    def held_rings(self) -> list[HeldRing]:
+        """Return the rings that are complete, as of the last look."""
+        return [held for held in self._rings.values() if held.rank is not None]
+
+    def started(self) -> list[tuple[StartedRank, bool]]:
+        """Return the processes that are ranks by their launcher and have not joined, and whether each has gone."""
+        gone = {started.process.pid for ranks in self._early.values() for started in ranks.values()}
+        joined = self._joined()
+        return [
+            (started, started.process.pid in gone)
+            for started in self._starts.all()
+            if started.process.pid not in joined
+        ]
+
     @property
     def num_seen(self) -> int:
         """How many processes are ranks of a job, or have said that they will be."""
@@ -156,7 +174,7 @@ class LocalRings:
             if status.st_ino not in self._rings:
                 reader = RingReader(self._folder / name)
                 reader.rename_communicators(self._rename)
-                self._rings[status.st_ino] = _HeldRing(reader)
+                self._rings[status.st_ino] = HeldRing(reader)
         except FileNotFoundError:  # somebody removes the folder just now
             return False
         held = self._rings[status.st_ino]
@@ -167,7 +185,7 @@ class LocalRings:
         if world not in held.reader.worlds:  # the process has taken the name, and is about to tell of the world
             return False
         if held.rank is None:
-            process = ProcessHandle(held.reader.word(layout.PID), held.reader.word(layout.START_TIME))
+            process = self._process_of(held.reader.word(layout.PID), held.reader.word(layout.START_TIME))
             held.rank = WatchedRank(held.reader, process, self._kills_before)
             self.await_end(process)
         held.names[world] = int(rank)
@@ -189,7 +207,8 @@ class LocalRings:
             for number, inode in found.processes.items():
                 rank = self._rings[inode].rank  # type: ignore[index]
                 assert rank is not None
-                ranks[number] = rank
+                if inode not in self._hidden:
+                    ranks[number] = rank
             launched = self._launched(found, ranks)
             early = self._early.get(launched, {}) if launched is not None else {}
             early = {number: started for number, started in early.items() if number not in ranks}
@@ -235,6 +254,11 @@ class LocalRings:
             self._ends.register(process.descriptor, select.EPOLLIN)
             process.note_ends = self._note_ends
 
+    @property
+    def ends_descriptor(self) -> int:
+        """What is readable when a process has ended."""
+        return self._ends.fileno()
+
     def wait(self, seconds: float) -> None:
         """Wait for the given time, or until a process has ended."""
         self._note_ends(seconds)
@@ -256,6 +280,24 @@ class LocalRings:
         for process, descriptor in zip(ended, descriptors, strict=True):
             self._ends.unregister(descriptor)
             process.ask_status()  # while the kernel still tells
+
+    def confirmed(self, look: Callable[[], Finding | None]) -> Finding | None:
+        """Look, and return a finding if it is certain: what is read here was read at one moment."""
+        return look()
+
+    def hear_last_words(self, *, failed: bool) -> None:
+        """After the launcher has ended: wait for what is not here yet. Of this machine everything is."""
+
+    def checked(self, finding: Finding) -> Finding | None:
+        """Return what is left of a finding about ranks that have ended: of one machine the kernel tells their order."""
+        return finding
+
+    def processes_to_end(self, *, after_launcher: bool = False) -> list[ProcessHandle]:
+        """Return the ranks that are to be ended: with the job, or because they have outlived their launcher."""
+        return [process for job in self._jobs for process in job.processes()]
+
+    def tell_finding(self, finding: Finding) -> None:
+        """Have a finding told wherever somebody started ranks of the job: that is here."""
 
     def close(self) -> None:
         """Let go of everything."""

@@ -16,7 +16,6 @@ from paceline.guard.shared_memory import layout
 from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.process.exit_codes import signal_name
-from paceline.process.procfs import out_of_memory_kills
 
 _MAX_MESSAGE = 200  # characters of an exception's message that are shown
 # what messages of torch and MPI say when it was another rank that went away
@@ -153,7 +152,7 @@ def _unannounced_end(rank: RankEvidence, at: int) -> End:
         code = status >> 8
         return End(kind=EndKind.EXITED, detail=f"exit code {code}, not by way of Python", exit_code=code, at_ns=at)
     detail = f"by {signal_name(number)}" if number else "by a signal, or by a library that ended the process"
-    kills = out_of_memory_kills() - rank.kills_before
+    kills = rank.process.memory_kills_since(rank.kills_before)
     memory = rank.memory[-1][1] if rank.memory else 0
     if number == signal.SIGKILL and kills > 0:
         detail += f"; the kernel has killed {kills} process(es) for memory since the job began"

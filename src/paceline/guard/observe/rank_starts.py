@@ -103,8 +103,15 @@ class StartedRank:
 class RankStarts:
     """The notes of all ranks of a run."""
 
-    def __init__(self, folder: Path, kills_before: int, await_end: Callable[[ProcessHandle], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kills_before: int,
+        await_end: Callable[[ProcessHandle], None],
+        process_of: Callable[[int, int], ProcessHandle] = ProcessHandle,
+    ) -> None:
         self._folder, self._kills_before, self._await_end = folder, kills_before, await_end
+        self._process_of = process_of
         self._started: dict[str, StartedRank] = {}  # by the name of the note
         self._looked_at: dict[tuple[LaunchedJob, int], float] = {}
         self._ended: set[tuple[LaunchedJob, int]] = set()
@@ -121,7 +128,7 @@ class RankStarts:
         first = note.first
         try:
             job = LaunchedJob(str(first["launcher"]), int(first["size"]), tuple(map(str, first["job"])))
-            process = ProcessHandle(int(first["pid"]), int(first["began"]))
+            process = self._process_of(int(first["pid"]), int(first["began"]))
             rank, has_mpi = int(first["rank"]), bool(first["has_mpi"])
             num_local = None if first.get("local") is None else int(first["local"])
         except (KeyError, TypeError, ValueError):
@@ -138,6 +145,10 @@ class RankStarts:
             was_seen_alive=not process.ended_ns,
         )
 
+    def all(self) -> list[StartedRank]:
+        """Return all processes that have left a note."""
+        return list(self._started.values())
+
     @property
     def num_started(self) -> int:
         """How many processes have left a note so far."""
@@ -145,7 +156,7 @@ class RankStarts:
 
     def ranks_of(self, job: LaunchedJob) -> set[int]:
         """Return the ranks of a job that were started on this machine, or will be."""
-        here = [started for started in self._started.values() if started.job == job]
+        here = [started for started in self._started.values() if started.job == job and not started.process.is_lost]
         if any(started.num_local == job.size for started in here):
             return set(range(job.size))
         return {started.rank for started in here}

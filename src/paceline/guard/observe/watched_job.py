@@ -81,6 +81,11 @@ class WatchedJob:
         """Return the ranks' processes."""
         return [rank.process for rank in self.ranks.values()]
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether ranks of it run on other hosts."""
+        return any(rank.process.host for rank in self.ranks.values())
+
     def lost_ranks(self) -> list[int]:
         """Return the ranks of which not everything could be recorded."""
         return sorted(number for number, rank in self.ranks.items() if rank.reader.word(layout.LOST))

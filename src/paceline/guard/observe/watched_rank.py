@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from paceline.guard.observe.kernel_view import ProcessHandle, activity
+from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.ring_reader import RingReader
 
 _LOOK_SECONDS = 0.1  # between two looks at a rank's memory: what it held last tells whom the kernel killed for memory
@@ -28,7 +28,7 @@ class WatchedRank:
         now, notes = time.monotonic(), self.memory
         if notes and now - notes[-1][0] < _LOOK_SECONDS:
             return
-        doing = None if self.process.ended_ns else activity(self.process.pid)
+        doing = None if self.process.ended_ns else self.process.activity()
         if doing is None or not doing.rss_bytes:
             return
         if len(notes) > 1 and notes[-1][0] - notes[-2][0] < _MEMORY_SECONDS:

@@ -63,8 +63,10 @@ class JudgedRun:
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""
         finding = self.unless_at_fault(lambda: self._judge.look_back(failed=failed))
+        if finding is not None:
+            finding = self._rings.checked(finding)
         if finding is None:
-            self.unless_at_fault(lambda: self._warn(self._warning_watch.look_back(self._rings.jobs())))
+            self.unless_at_fault(lambda: self._warn(self._warning_watch.look_back(self._complete_jobs())))
         if failed:
             self.unless_at_fault(lambda: self._tell_unseen(at_end=True))
         return finding
@@ -95,20 +97,25 @@ class JudgedRun:
         return None
 
     def _look(self) -> Finding | None:
-        finding = self._judge.look()
+        finding = self._rings.confirmed(self._judge.look)
         self._tell_unseen(at_end=finding is not None)
         if finding is not None:
             return finding
         for job in self._rings.known_jobs():
-            finding = self._compiled.look(job)
+            finding = self._compiled.look(job) if not job.is_spread else None  # other hosts' processes are not here
             if finding is not None:
                 return finding
             for notice in self._stragglers.look(job):
                 if notice.finding is not None:
                     return notice.finding
                 self._options.on_notice(notice)
-        self._warn(self._warning_watch.look(self._rings.known_jobs()))
+        # what ranks elsewhere are doing is known when they stand still: warnings about those come at the end
+        self._warn(self._warning_watch.look([job for job in self._rings.known_jobs() if not job.is_spread]))
         return None
+
+    def _complete_jobs(self) -> list[WatchedJob]:
+        """Return the jobs of which everything is known at the end; others may have done what is not here."""
+        return [job for job in self._rings.jobs() if not job.is_spread or (not job.out_of_sight() and job.has_ended())]
 
     def _tell_unseen(self, *, at_end: bool) -> None:
         """Say which ranks are not watched, once and in time."""

@@ -22,6 +22,7 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
 from paceline.guard.run.held_output import EndedAfterwards, HeldOutput
+from paceline.guard.run.host_role import host_role
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
@@ -88,16 +89,19 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
         announce_run(folder, asked, options.out)
         held = _held_output(folder, options)
         _prctl(_PR_SET_CHILD_SUBREAPER)
-        process = _start(command, {**watched_environment(folder), **variables_of(options)})
-        rings, launcher = LocalRings(folder), ProcessHandle(process.pid, start_time(process.pid))
+        role = host_role(command, options)
+        variables = {**watched_environment(folder), **variables_of(options), **role.variables}
+        process = _start(role.command, variables)
+        launcher = ProcessHandle(process.pid, start_time(process.pid))
+        rings = role.rings(folder)
         rings.await_end(launcher)
         try:
-            judged = JudgedRun(rings, folder, options, command)
+            judged = role.judged(rings, folder, options)
             finding = _watch(process, launcher, rings, judged, held, options, signals)
             jobs = judged.jobs()
             has_exited = process.poll() is not None
             if finding is not None or signals.received is not None:
-                end_all([os.getpid()], also=[member for job in jobs for member in job.processes()])
+                _end_everywhere(rings, finding)
             code = FINDING_CODE if finding is not None else _exit_code(process.wait(), None if has_exited else signals)
             afterwards = judged.unless_at_fault(lambda: held.settle(finding, jobs))
             if afterwards is None:
@@ -184,6 +188,7 @@ def _watch(
             finding = judged.look()
             if finding is not None:
                 return finding
+    rings.hear_last_words(failed=process.returncode != 0)
     if signals.received is not None or _launcher_signal(process, launcher, judged) is not None:
         return None
     return judged.look_back(failed=process.returncode != 0)
@@ -228,10 +233,21 @@ def _not_found(name: str) -> str:
 
 def _end(process: subprocess.Popen[bytes], rings: LocalRings) -> None:
     """Leave no process behind: not the launcher, nor ranks that have outlived it, nor what they started."""
-    ranks = [member for job in rings.known_jobs() for member in job.processes()]
+    ranks = rings.processes_to_end(after_launcher=True)
     if process.poll() is None or any(not member.has_ended() for member in ranks):
         end_all([os.getpid()], also=ranks)
     process.wait()
+
+
+def _end_everywhere(rings: LocalRings, finding: Finding | None) -> None:
+    """End the job: first here, so that a launcher does not complain of ranks that end elsewhere."""
+    here = [process for process in rings.processes_to_end() if not process.host]
+    end_all([os.getpid()], also=here)
+    if finding is not None:
+        rings.tell_finding(finding)
+    elsewhere = [process for process in rings.processes_to_end() if process.host]
+    if elsewhere:
+        end_all([], also=elsewhere)
 
 
 def _exit_code(status: int, signals: ForwardedSignals | None) -> int:

@@ -108,6 +108,7 @@ class RankGroup:
     dtype: str | None = None
     detail: str = ""
     has_returned: bool = False  # the call is shown because of what it was, not because a rank waits in it
+    hosts: tuple[str, ...] = ()  # where these ranks are, if the job runs on several hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,7 +121,7 @@ def group_to_json(group: RankGroup) -> dict[str, Any]:
         "dtype": group.dtype,
         "detail": group.detail,
         "has_returned": group.has_returned,
-    }
+    } | ({"hosts": list(group.hosts)} if group.hosts else {})
 
 
 def _difference_to_json(difference: FirstDifference) -> dict[str, Any]:
@@ -197,6 +197,7 @@ def _group(value: Mapping[str, Any]) -> RankGroup:
         dtype=_optional_text(value, "dtype"),
         detail=_optional_text(value, "detail") or "",
         has_returned=value.get("has_returned") is True,
+        hosts=_hosts(value),
     )
 
 
@@ -223,6 +224,13 @@ def _ranks(value: Mapping[str, Any]) -> tuple[int, ...]:
     if not isinstance(ranks, list) or any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
         raise ValueError(f"ranks is {ranks!r}, not a list of ranks")
     return tuple(ranks)
+
+
+def _hosts(value: Mapping[str, Any]) -> tuple[str, ...]:
+    hosts = value.get("hosts", [])
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise ValueError(f"hosts is {hosts!r}, not a list of names")
+    return tuple(hosts)
 
 
 def _objects(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

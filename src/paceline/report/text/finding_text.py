@@ -19,6 +19,7 @@ from paceline.report.text.text_layout import PLAIN, TextLayout
 
 _WARNING = "paceline: warning:"
 _BRIEF = 90  # characters of what ended a rank that is not to blame
+_MOST_HOSTS = 4  # of a group, that are named
 
 
 def finding_as_text(finding: Finding, layout: TextLayout = PLAIN) -> str:
@@ -72,7 +73,7 @@ def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
         tuple(
             map(
                 terminal_safe,
-                (name_ranks(group.ranks), group.call or group.state, group.site or "", _detail_text(group)),
+                (_ranks_text(group), group.call or group.state, group.site or "", _detail_text(group)),
             )
         )
         for group in groups
@@ -81,6 +82,14 @@ def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
     return [
         "   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
+
+
+def _ranks_text(group: RankGroup) -> str:
+    """Return ranks as people call them, with their hosts if there are several in the job."""
+    if not group.hosts:
+        return name_ranks(group.ranks)
+    names = ", ".join(group.hosts) if len(group.hosts) <= _MOST_HOSTS else f"{len(group.hosts)} hosts"
+    return f"{name_ranks(group.ranks)} ({names})"
 
 
 def _detail_text(group: RankGroup) -> str:

@@ -112,11 +112,13 @@ class OutOfSight:
         ranks: Which they are; at least one.
         world_size: How many ranks the job has.
         num_local: How many of them are on this machine, if the launcher says so.
+        head: Where watchers of other hosts are to call, if they are expected to.
     """
 
     ranks: tuple[int, ...]
     world_size: int
     num_local: int | None = None
+    head: str = ""
 
     @property
     def text(self) -> str:
@@ -137,6 +139,11 @@ told
                 f"{'it runs' if one else 'they run'} on another machine, or started without Paceline's hooks, because "
                 "PYTHONPATH and PACELINE_RUN_FOLDER did not reach Python there (python -I, a launcher that hands on no "
                 "variables)"
+            )
+        if self.head:
+            why = (
+                "no watcher of their hosts has called; does Python start there with our variables (PYTHONPATH and "
+                f"PACELINE_HEAD), has it paceline[hosts], and does it reach {self.head}"
             )
         return (
             f"{name_ranks(self.ranks)} of {self.world_size} {'is' if one else 'are'} not seen from here, so nobody "

@@ -1,0 +1,217 @@
+"""From the rings of one host to reports: which ranks stand still, move again or have ended, and what has changed."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+
+from paceline.guard.hosts.messages import (
+    Answer,
+    Ask,
+    EndFacts,
+    FreshFacts,
+    KernelFacts,
+    NoteReport,
+    Past,
+    Report,
+    RingReport,
+)
+from paceline.guard.hosts.ring_image import RingImage
+from paceline.guard.hosts.settling import ToldMarks
+from paceline.guard.observe.kernel_view import ProcessHandle
+from paceline.guard.observe.local_rings import HeldRing, LocalRings
+from paceline.guard.observe.rank_starts import StartedRank
+from paceline.guard.observe.watched_rank import WatchedRank
+from paceline.guard.shared_memory import layout
+
+_STILL_SECONDS = 0.05  # that a rank must have been inside a call before anybody is told
+_NOTE_SECONDS = 0.2  # between two looks at notes and problems
+_FACTS_SECONDS, _YOUNG_SECONDS = 0.15, 3.0  # how often, and for how long, more is told of a rank that stands still
+_FEW_CALLS, _LAST_CALLS = 16, 2000  # past calls that go along with a report, and with a rank's last words
+
+_Mark = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Told:
+    """What has been told of one process."""
+
+    image: RingImage = field(default_factory=RingImage)
+    mark: _Mark = ()
+    since: float = 0.0  # when it had this mark for the first time
+    names: tuple[str, ...] = ()
+    has_ended: bool = False
+
+
+class HostReports:
+    """What one host tells the head.
+
+    Attributes:
+        shift_ns: What is added to the times of calls, so that they are of the head's clock.
+        end_shift_ns: The same for times at which processes ended, as it is known now: clocks may drift apart.
+    """
+
+    def __init__(self, rings: LocalRings) -> None:
+        self._rings = rings
+        self.shift_ns = self.end_shift_ns = 0
+        self.marks = ToldMarks()
+        self._told: dict[int, _Told] = {}
+        self._notes: dict[int, NoteReport] = {}
+        self._problems: list[str] = []
+        self._noted_at = self._facts_at = 0.0
+        self._is_whole = True
+
+    def tell_everything(self) -> None:
+        """Let the next report hold everything."""
+        self._is_whole = True
+        self._told.clear()
+        self._notes.clear()
+        self._problems = []
+        self._noted_at = 0.0
+        self.marks.forget()
+
+    def look(self) -> Report | None:
+        """Return a report, if there is something to tell. The rings must have been looked at just before."""
+        rings = [report for held in self._rings.held_rings() if (report := self._look_at(held)) is not None]
+        notes, problems = self._look_at_notes()
+        if not rings and not notes and not problems and not self._is_whole:
+            return None
+        is_whole, self._is_whole = self._is_whole, False
+        number = self.marks.next_number()
+        return Report(number=number, is_whole=is_whole, rings=rings, notes=notes, problems=problems)
+
+    def _look_at(self, held: HeldRing) -> RingReport | None:
+        rank, now = _rank_of(held), time.monotonic()
+        pid = rank.process.pid
+        is_new = pid not in self._told
+        told = self._told.setdefault(pid, _Told())
+        names = tuple(f"ring.{world}.{number}" for world, number in held.names.items())
+        mark = _mark_of(rank)
+        if mark != told.mark:
+            told.mark, told.since = mark, now
+        has_ended = rank.process.has_ended()
+        if self.marks.has_told(pid, mark) and names == told.names:
+            return None
+        is_still = has_ended or _is_final(mark) or (_is_inside(mark) and now - told.since >= _STILL_SECONDS)
+        parts = None
+        if is_still:
+            parts = self._copy_still(rank, told, mark, num_calls=_LAST_CALLS if has_ended else _FEW_CALLS)
+        if parts is None:  # it moves
+            if not is_new and not self.marks.is_told_still(pid) and names == told.names:
+                return None
+            self.marks.tell_moves(pid)
+            content = rank.reader.content()
+            parts = told.image.changes(content, shift_ns=self.shift_ns, is_still=False, num_calls=0) if (
+                is_new or names != told.names
+            ) else told.image.moves()  # fmt: skip
+        told.names = names
+        end = self._end_facts(rank.process, rank.kills_before) if has_ended else None
+        return RingReport(
+            pid=pid, began=rank.reader.word(layout.START_TIME), names=list(names), parts=parts,
+            facts=_facts(rank.process), end=end,
+        )  # fmt: skip
+
+    def _copy_still(self, rank: WatchedRank, told: _Told, mark: _Mark, *, num_calls: int) -> bytes | None:
+        """Return the ring of a rank that stands still; None if it has moved while it was copied."""
+        content = rank.reader.content()
+        if _mark_of(rank) != mark:
+            return None
+        self.marks.tell_still(rank.process.pid, mark)
+        return told.image.changes(content, shift_ns=self.shift_ns, is_still=True, num_calls=num_calls)
+
+    def _end_facts(self, process: ProcessHandle, kills_before: int) -> EndFacts:
+        return EndFacts(
+            at_ns=max(0, process.ended_ns + self.end_shift_ns),
+            alive_ns=max(0, process.alive_ns + self.end_shift_ns) if process.alive_ns else 0,
+            status=process.status,
+            memory_kills=max(0, process.memory_kills_since(kills_before)),
+        )
+
+    def _look_at_notes(self) -> tuple[list[NoteReport], list[str]]:
+        now = time.monotonic()
+        if now - self._noted_at < _NOTE_SECONDS:
+            return [], []
+        self._noted_at = now
+        notes = []
+        for started, has_gone in self._rings.started():
+            note = self._note_of(started, has_gone)
+            if self._notes.get(note.pid) != note:
+                self._notes[note.pid] = note
+                notes.append(note)
+        problems = self._rings.problems()
+        new, self._problems = [text for text in problems if text not in self._problems], problems
+        return notes, [text[:10_000] for text in new]
+
+    def _note_of(self, started: StartedRank, has_gone: bool) -> NoteReport:
+        started.reader.read_texts()
+        content = "".join(f"{json.dumps(text)}\n" for text in started.reader.texts).encode()
+        end = self._end_facts(started.process, started.kills_before) if has_gone else None
+        before = self._notes.get(started.process.pid)
+        if before is not None and before.end is not None and end is not None:
+            end = before.end  # clocks may have drifted meanwhile
+        return NoteReport(
+            pid=started.process.pid, began=int(started.reader.first["began"]), content=content[: 1 << 20], end=end
+        )
+
+    def fresh_facts(self) -> FreshFacts | None:
+        """Return what the kernel says of ranks that have not stood still for long; None if there are none."""
+        now = time.monotonic()
+        if now - self._facts_at < _FACTS_SECONDS:
+            return None
+        self._facts_at = now
+        ranks = [_rank_of(held) for held in self._rings.held_rings()]
+        young = [
+            rank.process for rank in ranks
+            if self.marks.is_told_still(rank.process.pid) and not rank.process.ended_ns
+            and now - self._told[rank.process.pid].since < _YOUNG_SECONDS
+        ]  # fmt: skip
+        return FreshFacts(facts={process.pid: _facts(process) for process in young}) if young else None
+
+    def answer(self, ask: Ask) -> list[Past | Answer]:
+        """Answer the second question: first the past calls of all ranks, then yes or no."""
+        pasts: list[Past | Answer] = []
+        for held in self._rings.held_rings():
+            rank = _rank_of(held)
+            told = self._told.get(rank.process.pid)
+            if ask.num_calls and told is not None:
+                content = rank.reader.content()
+                parts = told.image.past(content, shift_ns=self.shift_ns, num_calls=ask.num_calls)
+                pasts.append(Past(question=ask.question, pid=rank.process.pid, parts=parts))
+        now = {_rank_of(held).process.pid: _mark_of(_rank_of(held)) for held in self._rings.held_rings()}
+        return [*pasts, Answer(question=ask.question, is_same=self.marks.is_same(ask.number, now))]
+
+    def let_go_on(self, pid: int | None = None) -> None:
+        """Let a rank, or all of them, make the call that they stopped before."""
+        for held in self._rings.held_rings():
+            rank = _rank_of(held)
+            if pid in (None, rank.process.pid) and rank.reader.word(layout.STOPPED):
+                rank.reader.let_go_on()
+
+
+def _rank_of(held: HeldRing) -> WatchedRank:
+    assert held.rank is not None
+    return held.rank
+
+
+def _mark_of(rank: WatchedRank) -> _Mark:
+    return (*rank.reader.mark(), rank.process.has_ended())
+
+
+def _is_inside(mark: _Mark) -> bool:
+    return any(mark[layout.THREADS_AT : layout.THREADS_AT + layout.MAX_THREADS * layout.THREAD_WORDS : 4])
+
+
+def _is_final(mark: _Mark) -> bool:
+    """Say whether a rank has stopped, or is about to end: that is told at once."""
+    return bool(mark[layout.STOPPED] or mark[layout.ENDING] != layout.LIVES)
+
+
+def _facts(process: ProcessHandle) -> KernelFacts:
+    found = process.activity()
+    if found is None:
+        return KernelFacts()
+    return KernelFacts(
+        state=found.state, rss_bytes=found.rss_bytes, processor_seconds=process.processor_seconds(),
+        starved_seconds=process.starved_seconds(),
+    )  # fmt: skip

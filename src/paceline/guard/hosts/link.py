@@ -1,0 +1,177 @@
+"""The transport: ZeroMQ with CURVE. Only who has the secret of the run gets in, and nobody else can read along.
+
+Messages may be lost when a connection breaks: settling.py finds that by their numbers.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Sequence
+
+import zmq
+from zmq.utils import z85
+
+from paceline.guard.hosts.keys import derive_secret
+from paceline.guard.hosts.messages import MOST_BYTES
+
+_MOST_CONNECTIONS = 4096
+_MOST_AT_ONCE = 2000  # messages that are taken in before anything else is done
+_HANDSHAKE_MS, _BEAT_MS, _SILENT_MS = 2000, 1000, 3000
+_ZAP = "inproc://zeromq.zap.01"
+_CONNECT_SECONDS = 2.0
+
+
+def _pair(secret: bytes, role: str) -> tuple[bytes, bytes]:
+    """Return the public and the private key of a role."""
+    private = z85.encode(derive_secret(secret, role))
+    return zmq.curve_public(private), private
+
+
+def _set_limits(link: zmq.Socket[bytes]) -> None:
+    link.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+    link.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+    link.setsockopt(zmq.HEARTBEAT_IVL, _BEAT_MS)
+    link.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENT_MS)
+    link.setsockopt(zmq.LINGER, 0)
+
+
+def listen(address: str, port: int = 0) -> socket.socket:
+    """Return a socket that listens on one address, for `HeadLink`; 0 is any port that is free."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+        listening.listen(_MOST_CONNECTIONS)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+class HeadLink:
+    """The head's side: many watchers.
+
+    Args:
+        listening: A socket that listens already, so that the port is known before any thread of ours runs.
+        secret: The secret of the run.
+    """
+
+    def __init__(self, listening: socket.socket, secret: bytes) -> None:
+        self._context = zmq.Context()
+        self._context.setsockopt(zmq.MAX_SOCKETS, 2 * _MOST_CONNECTIONS)
+        self._guard = self._context.socket(zmq.REP)  # is asked who gets in, before the watchers' socket is there
+        self._guard.bind(_ZAP)
+        self._allowed = z85.decode(_pair(secret, "host")[0])
+        self._socket = self._context.socket(zmq.ROUTER)
+        _set_limits(self._socket)
+        self._socket.curve_server = True
+        self._socket.curve_publickey, self._socket.curve_secretkey = _pair(secret, "head")
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        host, port = listening.getsockname()[:2]
+        self._socket.setsockopt(zmq.USE_FD, listening.detach())
+        self._socket.bind(f"tcp://{f'[{host}]' if ':' in host else host}:{port}")
+
+    def wait(self, seconds: float, *descriptors: int) -> None:
+        """Wait until something comes in, one of the descriptors is readable, or the time is up."""
+        poller = zmq.Poller()
+        for readable in (self._socket, self._guard, *descriptors):
+            poller.register(readable, zmq.POLLIN)
+        poller.poll(max(0, int(seconds * 1000)))
+
+    def receive(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield who says what."""
+        for _ in range(_MOST_AT_ONCE):
+            self._let_in()
+            try:
+                parts = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            if len(parts) == 2:
+                yield parts[0], parts[1]
+
+    def _let_in(self) -> None:
+        """Answer the transport's question who gets in: one key, and no other."""
+        while self._guard.poll(0):
+            version, request, _, _, _, mechanism, *credentials = self._guard.recv_multipart()
+            allowed = mechanism == b"CURVE" and credentials == [self._allowed]
+            verdict = (b"200", b"OK") if allowed else (b"400", b"No")
+            self._guard.send_multipart([version, request, *verdict, b"", b""])
+
+    def send(self, watcher: bytes, content: bytes) -> bool:
+        """Say something to a watcher; return whether it is connected and has room for it."""
+        try:
+            self._socket.send_multipart([watcher, content], zmq.NOBLOCK)
+        except zmq.ZMQError:  # it has gone, or takes nothing in
+            return False
+        return True
+
+    def close(self, linger_seconds: float = 0.0) -> None:
+        """Let go of all connections; what was said last gets some time to leave."""
+        self._socket.close(int(linger_seconds * 1000))
+        self._guard.close(0)
+        self._context.term()
+
+
+class WatcherLink:
+    """A watcher's side: one head.
+
+    Args:
+        addresses: Where the head may be reached, as HOST:PORT.
+        secret: The secret of the run.
+        name: Under which the head knows us.
+    """
+
+    def __init__(self, addresses: Sequence[str], secret: bytes, name: bytes) -> None:
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        _set_limits(self._socket)
+        self._socket.curve_serverkey = _pair(secret, "head")[0]
+        self._socket.curve_publickey, self._socket.curve_secretkey = _pair(secret, "host")
+        self._socket.setsockopt(zmq.ROUTING_ID, name)
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what is said while nobody is there is not kept
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 100)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
+        self._socket.connect(f"tcp://{_reachable(addresses)}")
+
+    def wait(self, seconds: float, *descriptors: int) -> None:
+        """Wait until something comes in, one of the descriptors is readable, or the time is up."""
+        poller = zmq.Poller()
+        for readable in (self._socket, *descriptors):
+            poller.register(readable, zmq.POLLIN)
+        poller.poll(max(0, int(seconds * 1000)))
+
+    def receive(self) -> Iterator[bytes]:
+        """Yield what the head says."""
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                yield self._socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+
+    def send(self, content: bytes) -> bool:
+        """Say something; return whether the head is connected and has room for it."""
+        try:
+            self._socket.send(content, zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def close(self, linger_seconds: float = 0.0) -> None:
+        """Let go; what was said last gets some time to leave."""
+        self._socket.close(int(linger_seconds * 1000))
+        self._context.term()
+
+
+def _reachable(addresses: Sequence[str]) -> str:
+    """Return the first address that answers, or the first one: the head may not be there yet."""
+    for address in addresses if len(addresses) > 1 else ():
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS):
+                return address
+        except OSError:
+            time.sleep(0.01)
+    return addresses[0]

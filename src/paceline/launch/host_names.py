@@ -1,0 +1,127 @@
+"""Which hosts a command names, and by which address of ours they reach us: by words, files and the resolver."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePath
+
+from paceline.process.launchers import LAUNCHER_PROGRAMS
+
+_LISTS = ("host", "hosts", "hostlist", "H", "add-host", "w", "nodelist")
+_FILES = ("hostfile", "machinefile", "machine", "f", "default-hostfile", "add-hostfile")
+_MOST_HOSTS = 100_000
+_BRACKETS = re.compile(r"([^,\[]*)\[([^\]]*)\]([^,]*)|([^,\[\]]+)")
+_FAR_AWAY = "192.0.2.1"  # of documentation: nothing is sent to it
+
+
+def named_hosts(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Return the hosts that a launcher's command names, or its allocation; none if it starts ranks here.
+
+    >>> named_hosts(["mpiexec", "-hosts", "n1,n2", "-n", "4", "python", "train.py"], {})
+    ['n1', 'n2']
+    >>> named_hosts(["mpirun", "--host", "n1:2,n2:2", "python", "train.py"], {})
+    ['n1', 'n2']
+    >>> named_hosts(["srun", "python", "train.py"], {"SLURM_JOB_NODELIST": "n[1-2],m3"})
+    ['n1', 'n2', 'm3']
+    >>> named_hosts(["python", "train.py", "-f", "n1"], {})
+    []
+    """
+    at = next((at for at, word in enumerate(command) if PurePath(word).name in LAUNCHER_PROGRAMS), None)
+    if at is None:
+        return []
+    words, found = list(command[at + 1 :]), list[str]()
+    for number, word in enumerate(words):
+        name, has_value, value = word.lstrip("-").partition("=")
+        if not word.startswith("-"):
+            continue
+        value = value if has_value else words[number + 1] if number + 1 < len(words) else ""
+        if name in _LISTS:
+            found += expand_hosts(value)
+        elif name in _FILES:
+            found += _hosts_in_file(value)
+    if not found and PurePath(command[at]).name == "srun":
+        found = expand_hosts(environ.get("SLURM_JOB_NODELIST", ""))
+    return list(dict.fromkeys(found))[:_MOST_HOSTS]
+
+
+def expand_hosts(text: str) -> list[str]:
+    """Return the hosts of a list as launchers and Slurm write it.
+
+    >>> expand_hosts("n[08-10,12],login"), expand_hosts("a:4,b")
+    (['n08', 'n09', 'n10', 'n12', 'login'], ['a', 'b'])
+    """
+    hosts: list[str] = []
+    for before, numbers, after, plain in _BRACKETS.findall(text):
+        if plain:
+            hosts.append(plain.strip().partition(":")[0])
+            continue
+        for part in numbers.split(","):
+            first, _, last = part.partition("-")
+            if first.isdecimal() and (last or first).isdecimal():
+                end = min(int(last or first), int(first) + _MOST_HOSTS)
+                hosts += [f"{before}{number:0{len(first)}}{after}" for number in range(int(first), end + 1)]
+    return [host for host in hosts if host]
+
+
+def _hosts_in_file(name: str) -> list[str]:
+    try:
+        lines = Path(name).read_text(errors="replace").splitlines()
+    except OSError:  # it is the launcher's to complain
+        return []
+    words = (line.partition("#")[0].split() for line in lines)
+    return [line[0].partition(":")[0] for line in words if line]
+
+
+def addresses_of(host: str) -> list[str]:
+    """Return the addresses of a host; none if nobody knows it."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+def is_this_host(host: str) -> bool:
+    """Say whether a name is one of this host.
+
+    >>> is_this_host("localhost")
+    True
+    """
+    return host == socket.gethostname() or any(map(_is_own_address, addresses_of(host)))
+
+
+def _is_own_address(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.bind((address, 0))  # only an address of one's own can be bound
+        return True
+    return False
+
+
+def own_addresses(hosts: Iterable[str]) -> list[str]:
+    """Return by which of our addresses these hosts reach us; where nothing is known of them, the one to the outside."""
+    found = [_source_address(address) for host in hosts for address in addresses_of(host)[:1]]
+    if not any(found):
+        found = [_source_address(_FAR_AWAY), *addresses_of(socket.gethostname())]
+    known = [address for address in dict.fromkeys(found) if address]
+    outward = [address for address in known if not address.startswith("127.") and address != "::1"]
+    return (outward or known)[:4]
+
+
+def _source_address(address: str) -> str:
+    """Return the address that we have for a host at this address; nothing is sent."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))
+        return str(probe.getsockname()[0])
+    return ""
+
+
+def num_slurm_nodes(environ: Mapping[str, str] | None = None) -> int:
+    """Return how many nodes the allocation has that we are in; 0 if there is none."""
+    text = (os.environ if environ is None else environ).get("SLURM_JOB_NUM_NODES", "")
+    return int(text) if text.isdecimal() else 0
