@@ -18,7 +18,7 @@ from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.host_folder import HEAD
 from paceline.guard.run.run_folder import become_judge, remove_stale_folders
-from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
+from paceline.launch.leftovers import shared_files_now, remove_leftovers
 
 _AFTER_SECONDS = 2.0  # how long to wait for others once all ranks have ended
 _FIRST_SECONDS = 30.0  # how long to wait for the first rank once the process that started us has gone
@@ -27,7 +27,7 @@ _FIRST_SECONDS = 30.0  # how long to wait for the first rank once the process th
 def main(arguments: Sequence[str]) -> int:
     """Watch until all ranks have ended."""
     folder, starter, began = Path(arguments[0]), int(arguments[1]), float(arguments[2])
-    before = {path for path in mpi_files_now() if _made_at(path) < began}
+    before = {path for path in shared_files_now() if _made_at(path) < began}
     lock = become_judge(folder)
     remove_stale_folders()  # of runs whose watchers were killed with them
     rings = LocalRings(folder)
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         rings.close()
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
-        remove_mpi_leftovers(before)
+        remove_leftovers(before)
     return 0
 
 
