@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from paceline.cli.opened_page import has_display
-from paceline.launch.leftovers import shared_files_now, remove_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.procfs import children_of, mapped_files
 
@@ -60,7 +60,7 @@ def tell(text: str) -> None:
 
 def show_hanging() -> None:
     """Start the job without the guard, and stop it when it has shown that it does not end."""
-    mpi_files = shared_files_now()
+    shared_files = shared_files_now()
     print(f"$ mpiexec -n {NUM_RANKS} python {HANGING}", flush=True)
     command = [*find_mpiexec().command(NUM_RANKS), sys.executable, HANGING]
     with tempfile.TemporaryFile("w+") as output:
@@ -72,7 +72,7 @@ def show_hanging() -> None:
                 said = output.read().strip()  # before we stop it, of which mpiexec tells
             finally:
                 job.terminate()  # mpiexec ends its ranks
-        remove_leftovers(mpi_files)
+        remove_leftovers(shared_files)
     if has_ended:
         raise DemoError(f"the job ended by itself and should have hung; it printed: {said}")
     print(said or "(it prints nothing)")

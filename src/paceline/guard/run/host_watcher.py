@@ -18,7 +18,7 @@ from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.host_folder import HEAD
 from paceline.guard.run.run_folder import become_judge, remove_stale_folders
-from paceline.launch.leftovers import shared_files_now, remove_leftovers
+from paceline.launch.leftovers import remove_leftovers, shared_files_now
 
 _AFTER_SECONDS = 2.0  # how long to wait for others once all ranks have ended
 _FIRST_SECONDS = 30.0  # how long to wait for the first rank once the process that started us has gone
