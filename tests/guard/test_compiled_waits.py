@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -85,9 +86,9 @@ class Machine:
         return SimpleNamespace(answers=answers, poll=lambda: True, abandon=lambda: None)
 
     def job(self) -> WatchedJob:
-        def rank(pid: int, counted: tuple[int, ...]) -> Any:
+        def rank(pid: int, counted: tuple[int, ...], recorded: frozenset[int] = frozenset()) -> Any:
             reader = SimpleNamespace(
-                thread_ids=lambda: counted, joining_ids=frozenset, recorded_ids=frozenset,
+                thread_ids=lambda: counted, joining_ids=frozenset, recorded_ids=lambda: recorded,
                 shown_path=os.path.basename, path=Path("/run/ring.0"),
             )  # fmt: skip
             return SimpleNamespace(process=SimpleNamespace(pid=pid), reader=reader)
@@ -95,7 +96,7 @@ class Machine:
         snapshot = Snapshot(ranks=self.ranks, communicators=communicators(2))
         found = SimpleNamespace(
             name="job",
-            ranks={0: rank(10, self.counted), 1: rank(11, (11,))},
+            ranks={0: rank(10, self.counted), 1: rank(11, (11,), frozenset({11}))},
             marks=lambda: {0: (self.mark,), 1: (0,)},
             snapshot=lambda history: snapshot,
         )
@@ -348,14 +349,43 @@ def test_what_a_process_writes_into_shared_memory_is_seen(tmp_path: Path) -> Non
         assert traffic_trace(os.getpid(), tmp_path) == first
 
 
-def test_packets_count_for_a_process_with_a_connection(tmp_path: Path) -> None:
+def test_what_a_connection_carries_is_seen(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         trace = traffic_trace(os.getpid(), tmp_path)
         assert trace is not None
-        assert trace.packets is not None
+        assert trace.connections is not None
+        assert traffic_trace(os.getpid(), tmp_path) == trace
         client.send(b"x")
-        assert traffic_trace(os.getpid(), tmp_path) != trace
+        end = time.monotonic() + 20
+        while traffic_trace(os.getpid(), tmp_path) == trace:
+            assert time.monotonic() < end
+            time.sleep(0.01)
     assert traffic_trace(1 << 30, tmp_path) is None
+
+
+def test_messages_of_other_jobs_are_not_taken_for_those_of_a_rank(tmp_path: Path) -> None:
+    talk = textwrap.dedent("""
+        import socket, sys
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+            other, _ = server.accept()
+            for line in sys.stdin:
+                client.sendall(b"x" * 1000)
+                other.recv(1000)
+                print("sent", flush=True)
+    """)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()),
+        subprocess.Popen([sys.executable, "-c", talk], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job,
+    ):
+        assert job.stdin is not None
+        assert job.stdout is not None
+        before = traffic_trace(os.getpid(), tmp_path)
+        job.stdin.write(b"go\n")
+        job.stdin.flush()
+        assert job.stdout.readline() == b"sent\n"
+        assert traffic_trace(os.getpid(), tmp_path) == before
+        job.stdin.close()
 
 
 def test_threads_and_files_of_this_process() -> None:

@@ -209,9 +209,9 @@ class CompiledWaits:
             if isinstance(answer, SpyError):
                 self._problems[job.name] = f"rank {rank} cannot be looked at: {answer}"
                 continue
-            call, is_held = _call_of(member, answer)
-            if is_held and call is not None:
-                held[rank] = call
+            waited, call = _calls_of(member, answer)
+            if waited is not None:
+                held[rank] = waited
             before = seen.pop(rank, None)
             if call is not None and not _waits(snapshot, rank):
                 num_looks = before.num_looks + 1 if before is not None and before.call == call else 1
@@ -275,14 +275,17 @@ def _trace_of(held: WatchedRank) -> TrafficTrace | None:
     return traffic_trace(held.process.pid, held.reader.path.parent)
 
 
-def _call_of(held: WatchedRank, stacks: Stacks) -> tuple[CompiledCall | None, bool]:
-    """Return the call that a rank stands in, and whether every thread that may communicate certainly waits in one."""
+def _calls_of(held: WatchedRank, stacks: Stacks) -> tuple[CompiledCall | None, CompiledCall | None]:
+    """Return the call that a rank certainly waits in, with all its threads, and the one of which there is no record."""
     shown: Callable[[str], str] = held.reader.shown_path
     calls = {thread.native_id: find_compiled_call(thread, shown) for thread in stacks}
-    counted = _counted(held)
-    waits = all((call := calls.get(number)) is not None and call.waits for number in counted)
-    unrecorded = sorted(counted - held.reader.recorded_ids(), key=lambda number: number != held.process.pid)
-    return next((calls[number] for number in unrecorded if calls.get(number) is not None), None), waits
+    recorded = held.reader.recorded_ids()
+    # what is not recorded tells more, and the main thread more than others
+    counted = sorted(_counted(held), key=lambda number: (number in recorded, number != held.process.pid))
+    found = [(number, call) for number in counted if (call := calls.get(number)) is not None]
+    waits = len(found) == len(counted) and all(call.waits for _, call in found)
+    unrecorded = next((call for number, call in found if number not in recorded), None)
+    return found[0][1] if found and waits else None, unrecorded
 
 
 def _counted(held: WatchedRank) -> set[int]:

@@ -1,24 +1,29 @@
-"""Sees whether messages flow between ranks of this machine: by the memory that they share, and by loopback packets.
+"""Sees whether messages flow between ranks of this machine: by the memory that they share, and by their connections.
 
 A stack that looks the same twice does not show that a rank stands still: a library may make the same call in a loop.
-But ranks that get on exchange messages, and whatever carries those leaves a trace in shared memory or on the loopback
-device. Reading is all that is done here; pages that a rank has not touched are left alone.
+But ranks that get on exchange messages, and whatever carries those leaves a trace in shared memory or in what the
+kernel counts for a connection. Where it does not count for each one, the packets of the loopback device must do, which
+other jobs send too. Reading is all that is done here; pages that a rank has not touched are left alone.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+from paceline.process.tcp_traffic import Carried, carried_by, socket_inodes
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PRESENT = 1 << 63  # of an entry of pagemap
 _MOST_BYTES = 32 << 20  # of one rank; more would hold up whoever looks
 _ESTABLISHED = "01"
+
+_Carried = int | tuple[tuple[int, Carried], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +31,12 @@ class TrafficTrace:
     """What messages of one rank would have changed."""
 
     shared_memory: int | None  # checksum of what it shares with others; None if it shares nothing
-    packets: int | None  # of the loopback device; None if the rank has no connection
+    connections: _Carried | None  # what each has carried; None if the rank has none
 
     @property
     def shows_messages(self) -> bool:
         """Whether messages would be seen here at all."""
-        return self.shared_memory is not None or self.packets is not None
+        return self.shared_memory is not None or self.connections is not None
 
 
 def traffic_trace(pid: int, own_folder: Path) -> TrafficTrace | None:
@@ -54,10 +59,10 @@ def traffic_trace(pid: int, own_folder: Path) -> TrafficTrace | None:
                         return None
                     memory.seek(begin)
                     checksum = zlib.crc32(memory.read(size) or b"", checksum)
-        packets = _loopback_packets() if _is_connected(pid) else None
+        connections = _carried_by_connections(pid)
     except (OSError, ValueError, OverflowError):
         return None
-    return TrafficTrace(checksum if num_bytes else None, packets)
+    return TrafficTrace(checksum if num_bytes else None, connections)
 
 
 def _shared_ranges(pid: int, own_folder: Path) -> Iterator[tuple[int, int]]:
@@ -85,19 +90,28 @@ def _present_ranges(pages: FileIO, start: int, end: int) -> Iterator[tuple[int, 
         yield start + begin * _PAGE, (len(data) // 8 - begin) * _PAGE
 
 
-def _is_connected(pid: int) -> bool:
-    """Say whether a process has a network connection."""
-    sockets = set()
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        with suppress(FileNotFoundError):  # it was closed
-            sockets.add(os.readlink(f"/proc/{pid}/fd/{name}"))
-    for table in ("tcp", "tcp6", "udp", "udp6"):
+def _carried_by_connections(pid: int) -> _Carried | None:
+    """Return what a process's connections have carried, or else how many packets there were; None if it has none."""
+    established = _established(pid, ("tcp", "tcp6", "udp", "udp6"))
+    if not established:
+        return None
+    with suppress(OSError):
+        carried = carried_by(established)
+        if carried.keys() == established:
+            return tuple(sorted(carried.items()))
+    return _loopback_packets()
+
+
+def _established(pid: int, tables: Sequence[str]) -> set[int]:
+    """Return the inodes of a process's sockets that are connected."""
+    sockets, found = socket_inodes(pid), set()
+    for table in tables:
         with suppress(FileNotFoundError):  # the kernel has no such network
             for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
                 fields = line.split()
-                if fields[3] == _ESTABLISHED and f"socket:[{fields[9]}]" in sockets:
-                    return True
-    return False
+                if fields[3] == _ESTABLISHED:
+                    found.add(int(fields[9]))
+    return found & sockets
 
 
 def _loopback_packets() -> int:
