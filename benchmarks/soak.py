@@ -59,7 +59,7 @@ def size_of(folder: Path) -> int:
 
 
 def watch(process: subprocess.Popen[bytes], mark: str, num_ranks: int) -> dict[str, list[int]]:
-    """Measure everything once a second, until the job has ended."""
+    """Measure everything once a second, while all ranks are there."""
     measured: dict[str, list[int]] = {}
     ranks: dict[int, int] = {}
     folder = Path()
@@ -70,8 +70,9 @@ def watch(process: subprocess.Popen[bytes], mark: str, num_ranks: int) -> dict[s
         else:
             guard = memory_kib(process.pid)
             values = {f"rank {rank}": memory_kib(pid).get("all") for rank, pid in sorted(ranks.items())}
-            if guard:
-                values |= {"guard": guard["all"] - guard["shared"], "records that it reads": guard["shared"]}
+            if not guard or None in values.values():
+                break  # the job is over: the guard looks back at it, and loads what it needs for that
+            values |= {"guard": guard["all"] - guard["shared"], "records that it reads": guard["shared"]}
             values["records"] = size_of(folder) >> 10
             for name, value in values.items():
                 if value:
@@ -98,6 +99,7 @@ def soak(num_calls: int, num_ranks: int) -> dict[str, Any]:
         began = time.monotonic()
         process = subprocess.Popen(command, cwd=folder, env={**os.environ, _MARK: mark, "OMP_NUM_THREADS": "1"})
         measured = watch(process, mark, num_ranks)
+        process.wait()
         outcome = json.loads((folder / "outcome.json").read_text())
         calls = sum(int(path.read_text()) for path in folder.glob("calls.*"))
     return {

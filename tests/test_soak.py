@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from typing import Any
 
 import soak
 
@@ -35,7 +36,14 @@ def test_a_process_that_has_ended_has_no_memory() -> None:
 def test_a_guard_that_has_shared_memory_beside_the_records_is_told() -> None:
     flat = {"before_kib": 1, "after_kib": 1, "growth": 1.0}
     memory = dict.fromkeys(("guard", "records", "rank 0"), flat)
-    figures = {"exit_code": 0, "finding": None, "warnings": [], "calls": 1, "num_ranks": 1, "memory": memory}
+    figures: dict[str, Any] = {
+        "exit_code": 0,
+        "finding": None,
+        "warnings": [],
+        "calls": 1,
+        "num_ranks": 1,
+        "memory": memory,
+    }
     assert soak.problems_of({**figures, "most_kib": {"records": 9, "records that it reads": 9}}, 1) == []
     (problem,) = soak.problems_of({**figures, "most_kib": {"records": 9, "records that it reads": 10}}, 1)
     assert "shared memory that is not records" in problem

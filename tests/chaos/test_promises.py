@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
+from tests.chaos.lives import _strike
 from tests.chaos.promises import killed_together
+from tests.chaos.scenarios import Fault
 
 from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.report.text.finding_text import failures_as_text
@@ -28,3 +33,21 @@ def test_ranks_that_the_guard_saw_killed_together_are_read_from_its_words(ends: 
 
 def test_a_job_that_is_ended_by_a_finding_has_no_ranks_that_were_killed_together() -> None:
     assert killed_together("rank 1 fell out of line: it was killed (by SIGKILL)\n  ranks 0-1 killed") == set()
+
+
+@pytest.mark.parametrize(("fault", "code"), [(Fault.KILL, -9), (Fault.TERMINATE, -15), (Fault.STOP, 0)])
+def test_a_living_process_is_struck(fault: Fault, code: int) -> None:
+    process = subprocess.Popen(["sh", "-c", "read word"], stdin=subprocess.PIPE)
+    assert _strike(process.pid, fault)
+    process.communicate(b"go on\n", timeout=60)
+    assert process.returncode == code
+
+
+@pytest.mark.parametrize("fault", [Fault.KILL, Fault.TERMINATE, Fault.STOP])
+def test_a_process_that_has_ended_cannot_be_struck(fault: Fault) -> None:
+    process = subprocess.Popen(["true"])
+    os.waitid(
+        os.P_PID, process.pid, os.WEXITED | os.WNOWAIT
+    )  # its parent has not asked yet: the number is still its own
+    assert not _strike(process.pid, fault)
+    process.wait()
