@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
+from tests.chaos.injector import reach
 from tests.chaos.lives import _strike
 from tests.chaos.promises import killed_together
-from tests.chaos.scenarios import Fault
+from tests.chaos.scenarios import Fault, Place
 
 from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.report.text.finding_text import failures_as_text
@@ -51,3 +54,14 @@ def test_a_process_that_has_ended_cannot_be_struck(fault: Fault) -> None:
     )  # its parent has not asked yet: the number is still its own
     assert not _strike(process.pid, fault)
     process.wait()
+
+
+@pytest.mark.timeout(60)
+def test_a_rank_that_reads_a_file_that_was_cut_off_waits_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"place": Place.WORKER, "fault": Fault.CUT_FILE, "victim": 0, "step": 1, "folder": str(tmp_path)}
+    monkeypatch.setenv("PACELINE_CHAOS", json.dumps(told))
+    monkeypatch.setenv("RANK", "0")
+    reach(Place.WORKER, 1, sample=5)
+    assert (tmp_path / "here").exists(), "it was there"
