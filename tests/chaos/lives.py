@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests.chaos.scenarios import Fault, Place, Scenario
 
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.own_programs import own_module
-from paceline.process.procfs import environ_of
+from paceline.process.procfs import environ_of, read_stat
 
 ROOT = Path(__file__).parent.parent.parent
 JOBS = Path(__file__).parent / "jobs"
@@ -146,14 +147,9 @@ class ScenarioRun:
         if chosen.place is Place.INSIDE:
             time.sleep(0.2)
         match chosen.fault:
-            case Fault.KILL | Fault.KILL_WORKER:
-                os.kill(pid, signal.SIGKILL)
-            case Fault.TERMINATE:
-                os.kill(pid, signal.SIGTERM)
-            case Fault.STOP:
-                os.kill(pid, signal.SIGSTOP)
-                time.sleep(3.0)
-                os.kill(pid, signal.SIGCONT)
+            case Fault.KILL | Fault.KILL_WORKER | Fault.TERMINATE | Fault.STOP:
+                if not _strike(pid, chosen.fault):
+                    return False
             case Fault.INTERRUPT:
                 os.killpg(process.pid, signal.SIGINT)
             case Fault.KILL_JUDGE:
@@ -195,9 +191,11 @@ class ScenarioRun:
         deadline = time.monotonic() + GRACE_SECONDS
         while (running := _running(run_id)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        left = [f"process {process.pid}: {' '.join(process.cmdline())[:200]}" for process in running]
+        left = []
         for process in running:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # too late all the same, but it has gone
+                left.append(f"process {process.pid}: {' '.join(process.cmdline())[:200]}")
+                process.kill()
         chosen = self.scenario
         (MEMORY / "filled").unlink(missing_ok=True)
         is_abandoned = is_disturbed and (
@@ -217,6 +215,26 @@ class ScenarioRun:
         left += [f"part of a file {path.name}" for path in self.checkpoint.parent.iterdir() if path != self.checkpoint
                  and not is_disturbed]  # fmt: skip
         return left
+
+
+def _strike(pid: int, fault: Fault) -> bool:
+    """Stop a process, and end it or let it go on; return whether it was still alive: a benchmark may be over."""
+    with suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(pid, signal.SIGSTOP)
+        while (state := read_stat(pid).state) != "T":
+            if state in "ZX":
+                return False
+            time.sleep(0.001)  # it is still on a processor
+        if fault is Fault.STOP:
+            time.sleep(3.0)
+        elif fault is not Fault.TERMINATE:
+            os.kill(pid, signal.SIGKILL)
+            return True
+        else:
+            os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
+        return True
+    return False
 
 
 def _launcher_of(process: subprocess.Popen[bytes], chosen: Scenario) -> psutil.Process:
