@@ -1,4 +1,4 @@
-"""Programs in the manners of many authors: classes, decorators, callbacks, generators, meshes; see cause_programs.py."""
+"""Programs in the manners of many authors: classes, decorators, callbacks, meshes, messages; see cause_programs.py."""
 
 from __future__ import annotations
 
