@@ -341,6 +341,92 @@ def scale_hook(side: Side) -> Calls:
     yield side.bcast()  # <- here hook_in_front
 
 
+# roles: the root makes its collectives at lines of its own
+
+
+def root_at_its_own_line(side: Side, broken: bool) -> Calls:
+    for step in range(3):
+        if side.rank == 0:
+            yield side.bcast()
+        else:
+            yield side.bcast()
+        if broken and side.rank == 1 and step == 1:
+            yield side.barrier()  # <- here root_at_its_own_line
+        yield side.all_reduce()
+
+
+def root_at_its_own_line_once(side: Side, broken: bool) -> Calls:
+    if side.rank == 0:
+        yield side.bcast()
+    else:
+        yield side.bcast()
+    for step in range(4):
+        if broken and side.rank == 2 and step == 2:
+            continue
+        yield side.all_reduce()  # <- here root_at_its_own_line_once
+        if step % 2 == 1:
+            yield side.all_gather()
+
+
+def roles_by_a_match(side: Side, broken: bool) -> Calls:
+    for step in range(4):
+        match side.rank:
+            case 0:
+                yield side.gather()
+            case _:
+                yield side.gather()
+        if broken and side.rank == 1 and step == 2:
+            continue
+        yield side.all_reduce()  # <- here roles_by_a_match
+
+
+def roles_by_a_table(side: Side, broken: bool) -> Calls:
+    share = {0: as_root}.get(side.rank, as_worker)
+    for step in range(4):
+        yield from share(side)
+        if broken and side.rank == 1 and step == 2:
+            continue
+        yield side.all_reduce()  # <- here roles_by_a_table
+
+
+def as_root(side: Side) -> Calls:
+    yield side.bcast()
+
+
+def as_worker(side: Side) -> Calls:
+    yield side.bcast()
+
+
+def worker_meets_in_between(side: Side, broken: bool) -> Calls:
+    for step in range(3):
+        if side.rank == 0:
+            yield side.bcast()
+        else:
+            if broken and side.rank == 1 and step == 1:
+                yield side.barrier()  # <- here worker_meets_in_between
+            yield side.bcast()
+
+
+class Model:
+    def step(self, side: Side) -> Calls:
+        yield side.all_reduce(4)
+        yield from self.after(side)
+
+    def after(self, side: Side) -> Calls:
+        yield from ()
+
+
+class ModelWithMetrics(Model):
+    def after(self, side: Side) -> Calls:
+        yield side.all_gather()  # <- here subclass_of_one_rank
+
+
+def subclass_of_one_rank(side: Side, broken: bool) -> Calls:
+    model = ModelWithMetrics() if side.rank == 1 or not broken else Model()
+    for _ in range(3):
+        yield from model.step(side)
+
+
 # messages
 
 
@@ -402,6 +488,12 @@ PROGRAMS = [
     CauseProgram(mesh_by_a_list, 4, (0, 1, 2, 3), Cause.CALL_ORDER, (0, 1)),
     CauseProgram(metrics_of_a_set, 3, (0,), Cause.CALL_ORDER),
     CauseProgram(hook_in_front, 3, (1,), Cause.CALL_ORDER),
+    CauseProgram(root_at_its_own_line, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
+    CauseProgram(root_at_its_own_line_once, 3, (2,), Cause.SKIPPED_CALL),
+    CauseProgram(roles_by_a_match, 3, (1,), Cause.SKIPPED_CALL),
+    CauseProgram(roles_by_a_table, 3, (1,), Cause.SKIPPED_CALL),
+    CauseProgram(worker_meets_in_between, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
+    CauseProgram(subclass_of_one_rank, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
     CauseProgram(halo_thinks_it_is_a_ring, 4, (3,), Cause.RECEIVE_WITHOUT_SEND),
     CauseProgram(one_end_marker_less, 4, (0,), Cause.RECEIVE_WITHOUT_SEND),
     CauseProgram(last_stage_sends_nothing_back, 3, (2,), Cause.RECEIVE_WITHOUT_SEND),
