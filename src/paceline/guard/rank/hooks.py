@@ -21,6 +21,12 @@ def _watch_mpi(module: ModuleType) -> None:
     watch_mpi(module)
 
 
+def _watch_pkl5(module: ModuleType) -> None:
+    from paceline.guard.rank.mpi.mpi_pickles import watch_pkl5
+
+    watch_pkl5(module)
+
+
 def _watch_torch(module: ModuleType) -> None:
     from paceline.guard.rank.torch.torch_hooks import watch_torch
 
@@ -54,6 +60,7 @@ def _skip_own_files(module: ModuleType) -> None:
 _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
     "concurrent.futures.thread": watch_pool,
     "mpi4py.MPI": _watch_mpi,
+    "mpi4py.util.pkl5": _watch_pkl5,
     "torch.distributed.distributed_c10d": _watch_torch,
     "torch.nn.parallel.distributed": _watch_ddp,
     "torch.distributed._functional_collectives": _watch_functional,

@@ -12,6 +12,7 @@ from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import may_end_because_of_unseen
 from paceline.guard.verdict.rank_names import naming
+from paceline.guard.verdict.roles import with_roles
 from paceline.guard.verdict.rules import mismatch, peer_gone, standstill, unequal_pair
 from paceline.guard.verdict.rules.argument import find_argument
 from paceline.guard.verdict.rules.deadlock import find_deadlock
@@ -34,11 +35,11 @@ _Find = Callable[Concatenate[Inspection, _Others], Finding | None]
 
 
 def _in_names(find: _Find[_Others]) -> _Find[_Others]:
-    """Let a rule call ranks by the names that they have in the snapshot."""
+    """Let a rule call ranks by the names that they have in the snapshot, and know which lines of roles are one."""
 
     def found(inspection: Inspection, /, *args: _Others.args, **named: _Others.kwargs) -> Finding | None:
         with naming(inspection.snapshot.world_ranks):
-            return find(inspection, *args, **named)
+            return find(with_roles(inspection), *args, **named)
 
     return found
 

@@ -30,9 +30,12 @@ def line_of(call: Call) -> Line:
     """Return what tells call sites apart.
 
     The two sides of an intercommunicator call from different lines, and so does a root: there only operations count.
+    Lines of different roles that always meet count as one; see roles.py.
     """
     if is_inter(call.communicator) and call.is_collective:
         return (call.operation, call.communicator)
+    if call.role:
+        return (call.operation, call.role)
     return (call.operation, call.site, *call.callers, *call.library)
 
 

@@ -79,6 +79,7 @@ class Call:
     site: str = ""  # file.py:line of the user's code
     callers: tuple[str, ...] = ()  # the same for the user's frames further out
     library: tuple[str, ...] = ()  # functions of a library that made the call for the user's line, innermost first
+    role: str = ""  # what stands for its line, if ranks of other roles make the same call from lines of their own
     at_site: int = 0  # how many calls this rank has made here
     root: int = NOTHING
     reduction: str = "none"

@@ -38,7 +38,7 @@ def watched_collectives(base: Any, watch: MpiWatch, compiled: CompiledCalls) -> 
             members[name] = _watched_with_table(function, BY_NAME[name], read, read_table, watch)
         elif function is not None:
             operation, places = BY_NAME[name], PLACES.get(method.__name__)
-            in_python = _watched_blocking(function, operation, read, watch)
+            in_python = watched_blocking(function, operation, read, watch)
             read_blocking = _read_barrier if name in _BARRIERS else read
             members[name] = compiled.collective(in_python, function, operation, read_blocking, places)
         if name[0].islower():
@@ -57,7 +57,8 @@ def _read_barrier(comm: Any) -> MpiCollectiveArguments:
     return layout.NOTHING, 0, UNKNOWN_SIZE
 
 
-def _watched_blocking(function: Any, operation: Operation, read: _Read, watch: MpiWatch) -> Any:
+def watched_blocking(function: Any, operation: Operation, read: _Read, watch: MpiWatch) -> Any:
+    """Return a function that records a collective without a table of counts, and makes it."""
     if operation.name in _BARRIERS:
         return _watched_barrier(function, operation, watch)
     code, rooted = operation.code, operation.rooted

@@ -18,7 +18,7 @@ from paceline.guard.rank.mpi.compiled_calls import CompiledCalls
 from paceline.guard.rank.mpi.messages.mpi_messages import watched_messages, watched_probes_of_message
 from paceline.guard.rank.mpi.mpi_collectives import watched_collectives
 from paceline.guard.rank.mpi.mpi_handles import MpiHandles
-from paceline.guard.rank.mpi.mpi_module import MpiWatch
+from paceline.guard.rank.mpi.mpi_module import WATCHES, MpiWatch
 from paceline.guard.rank.mpi.mpi_requests import watched_requests
 from paceline.guard.rank.mpi.mpi_sessions import watched_create_from_group, watched_create_from_groups, watched_sessions
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method, replace_methods
@@ -45,6 +45,7 @@ _CREATES_COMMUNICATOR = (
 def watch_mpi(mpi: Any) -> None:
     """Replace the methods of mpi4py's communicators, requests, windows and files by watched ones."""
     watch = MpiWatch(mpi)
+    WATCHES.append(watch)
     compiled = CompiledCalls(watch)
     for name in ("Comm", "Intracomm", "Intercomm", "Topocomm", "Cartcomm", "Graphcomm", "Distgraphcomm"):
         kind = getattr(mpi, name)

@@ -207,3 +207,6 @@ class FollowedHandles:
                     forget(known.identity)
 
         return named_like(call, function)
+
+
+WATCHES: list[MpiWatch] = []  # one, once mpi4py is imported: for modules that build on it

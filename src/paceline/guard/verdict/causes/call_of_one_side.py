@@ -29,7 +29,7 @@ def explain_call_of_one_side(
     if deviation.also_odd or any_other_made(inspection, odd, deviation.odd):
         return []
     goes_on = line_of(usual) in deviation.past  # the others have been through what comes between two of these calls
-    if relation is not None and relation.share_a_loop and relation.fork is None and goes_on:
+    if relation is not None and relation.first_loop is None and relation.fork is None and goes_on:
         return [_explain_alone(deviation)]
     chosen = shared_line(inspection, usual, odd)
     if chosen is not None:

@@ -93,12 +93,18 @@ def find_deviation(inspection: Inspection, differing: DifferingCalls | None) -> 
     past = tuple(lines[sides[0][0]][: sequence - begin])
     usual, is_tie = usual_side(differing.calls, sides, past)
     odd = next(side for side in sides if side is not usual)  # the largest of them: its call is the one that is shown
+    alike = max(usual, key=lambda rank: _num_alike(pasts[rank], pasts[odd[0]], sequence))
     return Deviation(
         usual=usual, odd=odd, also_odd=tuple(sorted(set(differing.calls) - {*usual, *odd})),
-        usual_call=differing.calls[usual[0]], odd_call=differing.calls[odd[0]], calls=differing.calls, past=past,
+        usual_call=differing.calls[alike], odd_call=differing.calls[odd[0]], calls=differing.calls, past=past,
         last_call=pasts[odd[0]].get(sequence - 1),
         usual_rest=longest_rest(lines, usual, len(past)), odd_rest=longest_rest(lines, odd, len(past)), is_tie=is_tie,
     )  # fmt: skip
+
+
+def _num_alike(one: Mapping[int, Call], other: Mapping[int, Call], end: int) -> int:
+    """Count what two ranks have called from the same lines before a position: the more, the more alike their roles."""
+    return sum(call.site == other[at].site for at, call in one.items() if at < end and at in other)
 
 
 def usual_side(

@@ -116,6 +116,8 @@ def _by_what_was_done(inspection: Inspection, deviation: Deviation, relation: Li
         early = _came_early(deviation, relation)
         if early is not None:
             return [early]
+        if can_be_made_again(inspection, deviation.odd_call, deviation.usual_call):
+            return _more_calls(inspection, deviation, relation, [line_of(deviation.odd_call)])
     elif left_out is None and (by_most := left_out_by_most(deviation)) is not None:
         if can_be_left_out(inspection, deviation.odd_call, deviation.usual_call):
             return [explain_left_out(deviation.mirrored(), by_most)]

@@ -7,6 +7,7 @@ on the communicators that both are in, and with what it did itself in earlier ro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
@@ -110,16 +111,43 @@ def _send_left_out(inspection: Inspection, sender: int, receiver: int, call: Cal
         return None  # whom it sends to next depends on who was first: that is no habit
     begin = next((at for at, item in enumerate(past) if not item.is_collective), len(past))
     past = past[begin:]  # what is done once at the start is no round
-    lines = [(*line_of(item), item.peer, item.tag) for item in past]
+    with_tags = _left_out_by_habit(past, [(*line_of(item), item.peer, item.tag) for item in past])
+    without = _left_out_by_habit(past, [(*line_of(item), item.peer, 0) for item in past])
+    known = inspection.communicator(call.communicator)
+    member = known.member(sender) if known is not None else -1
+    for item in with_tags:
+        if item.communicator == call.communicator and item.peer == receiver and call.incoming.takes(member, item.tag):
+            return item
+    for item in without:  # tags that count steps are another one in every round
+        is_for_it = item.communicator == call.communicator and item.peer == receiver
+        if is_for_it and _was_received_there(inspection, past, item, call):
+            return replace(item, tag=call.incoming.tag, dtype="any", num_bytes=-1, count=-1)  # this one was not made
+    return None
+
+
+def _left_out_by_habit(past: Sequence[Call], lines: Sequence[tuple[object, ...]]) -> list[Call]:
+    """Return the sends that a rank usually makes where it went on without them, each as it was last made."""
+    found: list[Call] = []
     for at in range(len(past) - 1, max(0, len(past) - _LOOK_BACK), -1):
         expected = usual_continuation(lines[:at])
         if not expected or lines[at] == expected[0] or lines[at] not in expected:
             continue
-        for line in expected[: expected.index(lines[at])]:
-            item = past[lines.index(line)]
-            is_send = item.family in (Family.SEND, Family.EXCHANGE) and item.communicator == call.communicator
-            known = inspection.communicator(call.communicator)
-            member = known.member(sender) if known is not None else -1
-            if is_send and item.peer == receiver and call.incoming.takes(member, item.tag):
-                return item
-    return None
+        left_out = [past[lines.index(line)] for line in expected[: expected.index(lines[at])]]
+        found += [item for item in left_out if item.family in (Family.SEND, Family.EXCHANGE)]
+    return found
+
+
+def _was_received_there(inspection: Inspection, past: Sequence[Call], send: Call, call: Call) -> bool:
+    """Say whether messages of a line went to the line of a receive before, whatever their tags were."""
+    known = inspection.communicator(call.communicator)
+    receiver = known.rank_of(send.peer) if known is not None else None
+    state = inspection.state(receiver) if receiver is not None else None
+    sent = {item.tag for item in past if line_of(item) == line_of(send) and item.peer == send.peer}
+    return state is not None and any(
+        item.family in _RECEIVING
+        and line_of(item) == line_of(call)
+        and item.number != call.number
+        and item.incoming.source == call.incoming.source
+        and item.incoming.tag in sent
+        for item in state.history
+    )

@@ -46,6 +46,7 @@ class LineFlow:
         has_continue_above: Whether a `continue` of one of its loops stands above it.
         has_return_above: Whether a `return` stands above it.
         has_break: Whether a `break` or `return` may end a loop around it.
+        is_in_else: Whether it stands in the `else` of a loop, which a `break` passes over.
     """
 
     conditions: tuple[str, ...] = ()
@@ -58,11 +59,13 @@ class LineFlow:
     has_continue_above: bool = False
     has_return_above: bool = False
     has_break: bool = False
+    is_in_else: bool = False
 
     @property
     def may_be_passed_over(self) -> bool:
         """Whether one round may come to its end without this line, on one rank and not on another."""
-        return self.is_under_condition or self.is_caught or self.is_in_match or self.has_continue_above
+        jumps = self.has_continue_above or self.is_in_else
+        return self.is_under_condition or self.is_caught or self.is_in_match or jumps
 
     @property
     def is_under_condition(self) -> bool:
@@ -117,7 +120,15 @@ def flow_of(source: str, line: int, *, loop_at: int | None = None, without: int 
         has_continue_above=any(_continues_past(function, jump, line) for jump in _jumps(function, ast.Continue)),
         has_return_above=any(jump.lineno < line for jump in _jumps(function, ast.Return)),
         has_break=any(True for loop in breaks for _ in _jumps(loop, ast.Break, ast.Return)),
+        is_in_else=any(_is_in_else(node, nodes) for node in nodes),
     )
+
+
+def _is_in_else(loop: ast.AST, held_by: Sequence[ast.AST]) -> bool:
+    """Say whether a line stands in the `else` of a loop that may end by a `break`."""
+    if not isinstance(loop, LOOPS) or not any(inner in loop.orelse for inner in held_by):
+        return False
+    return any(True for _ in _jumps(loop, ast.Break))
 
 
 def _jumps(node: ast.AST, *kinds: type[ast.stmt]) -> Iterator[ast.stmt]:
