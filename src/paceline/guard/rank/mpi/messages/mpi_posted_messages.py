@@ -36,7 +36,7 @@ def watched_posted_messages(
     kinds: MessageKinds = [
         (_POSTED_SENDS, _posted_send), (_PERSISTENT_SENDS, _persistent_send), (_POSTED_RECEIVES, _posted_receive),
         (_PERSISTENT_RECEIVES, _persistent_receive), (_POSTED_EXCHANGES, _posted_exchange),
-        (_SENDS_IN_PARTS, _send_in_parts), (_RECEIVES_IN_PARTS, _receive_in_parts),
+        ((*_SENDS_IN_PARTS, *_RECEIVES_IN_PARTS), _message_in_parts),
     ]  # fmt: skip
     members = watched_methods(base, reads, kinds, watch)
     for name in members.keys() & {*_POSTED_SENDS, *_POSTED_RECEIVES}:
@@ -186,20 +186,9 @@ def _in_parts(recorder: Recorder, comm: Communicator) -> Communicator | None:
     return recorder.communicator(identity, f"{comm.name} (parts)", comm.ranks, comm.member)
 
 
-def _send_in_parts(function: Any, code: int, watch: MpiWatch) -> Any:
-    follow_whole = _persistent_send(function, code, watch)
-
-    def follow(recorder: Recorder, comm: Communicator, arguments: Any, args: Any, named: Any) -> Any:
-        parts = _in_parts(recorder, comm)
-        if parts is None:
-            return function(*args, **named)
-        return follow_whole(recorder, parts, arguments, args, named)
-
-    return follow
-
-
-def _receive_in_parts(function: Any, code: int, watch: MpiWatch) -> Any:
-    follow_whole = _persistent_receive(function, code, watch)
+def _message_in_parts(function: Any, code: int, watch: MpiWatch) -> Any:
+    whole = _persistent_send if function.__name__ in _SENDS_IN_PARTS else _persistent_receive
+    follow_whole = whole(function, code, watch)
 
     def follow(recorder: Recorder, comm: Communicator, arguments: Any, args: Any, named: Any) -> Any:
         parts = _in_parts(recorder, comm)
