@@ -84,6 +84,18 @@ print(json.dumps(dict(others=sorted(name for name in set(sys.modules) - before i
     assert len(others) <= 70, others
 
 
+def test_a_loader_does_not_load_other_plans_or_the_check() -> None:
+    code = """
+import json, sys
+from paceline import Batch, Loader, partition
+from paceline.loader import Balancer
+rooms = ("paceline.loader.check", "paceline.plan.lengths", "paceline.plan.mixture")
+found = [name for name in sys.modules if name.startswith(rooms)]
+print(json.dumps(dict(found=found, loaded="paceline.loader.epochs.loader" in sys.modules)))
+"""
+    assert run(code) == {"found": [], "loaded": True}
+
+
 def test_layers_are_there_without_being_imported() -> None:
     code = "import json, paceline; print(json.dumps(dict(name=paceline.loader.gather_batches.__name__)))"
     assert run(code)["name"] == "gather_batches"

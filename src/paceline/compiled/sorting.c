@@ -8,7 +8,6 @@
 enum {
     DIGIT_BITS = 11,
     DIGITS = 1 << DIGIT_BITS,
-    MOST_PASSES = 3, /* over short keys: 26 bits at most are left for the number of more than 47 */
     FEW_DIGIT_BITS = 8, /* for few numbers, clearing the counts of a long digit takes longer than another pass */
     FEW = 512,
     RUN = 12,         /* runs of this many are sorted by insertion, then merged */
@@ -31,7 +30,7 @@ int make_sort_room(SortRoom *room, int64_t capacity) {
     room->starts = make_array(DIGITS, sizeof *room->starts);
     room->short_keys = make_array(capacity, sizeof *room->short_keys);
     room->short_spare = make_array(capacity, sizeof *room->short_spare);
-    room->short_starts = make_array(MOST_PASSES * DIGITS, sizeof *room->short_starts);
+    room->short_starts = make_array(DIGITS, sizeof *room->short_starts);
     if (room->keys && room->spare && room->spare_slots && room->starts && room->short_keys && room->short_spare
         && room->short_starts) {
         return 0;
@@ -145,36 +144,30 @@ static void sort_by_comparing(int64_t *values, int32_t *slots, int64_t size, Sor
     }
 }
 
-/* Make short keys of values and slots, and count the digits of all passes; then turn the counts into starts. */
-static void make_short_keys(
-    const int64_t *values, int64_t low, int64_t size, int slot_bits, int digit_bits, int passes, SortRoom *room) {
-    const uint32_t mask = ((uint32_t)1 << digit_bits) - 1;
-    memset(room->short_starts, 0, sizeof *room->short_starts * (size_t)passes << digit_bits);
+/* Count the digits above `shift`, and turn the counts into where each one's run starts. */
+static void count_short_digits(const uint32_t *keys, int64_t size, int shift, uint32_t mask, uint32_t *starts) {
+    memset(starts, 0, ((size_t)mask + 1) * sizeof *starts);
     for (int64_t index = 0; index < size; index++) {
-        uint32_t number = (uint32_t)((uint64_t)values[index] - (uint64_t)low);
-        room->short_keys[index] = number << slot_bits | (uint32_t)index;
-        for (int pass = 0; pass < passes; pass++) {
-            room->short_starts[((uint32_t)pass << digit_bits) + (number >> pass * digit_bits & mask)]++;
-        }
+        starts[keys[index] >> shift & mask]++;
     }
-    for (int pass = 0; pass < passes; pass++) {
-        uint32_t *counts = room->short_starts + ((size_t)pass << digit_bits), begin = 0;
-        for (uint32_t digit = 0; digit <= mask; digit++) {
-            uint32_t count = counts[digit];
-            counts[digit] = begin;
-            begin += count;
-        }
+    uint32_t begin = 0;
+    for (uint32_t digit = 0; digit <= mask; digit++) {
+        uint32_t count = starts[digit];
+        starts[digit] = begin;
+        begin += count;
     }
 }
 
 /* Sort by digits, with value and slot in 32 bits. The last pass writes what was asked for. */
 static void sort_short(int64_t *values, int32_t *slots, int64_t low, int64_t size, int slot_bits, int bits, SortRoom *room) {
-    int digit_bits = digit_bits_of(bits, size), passes = bits > 0 ? (bits + digit_bits - 1) / digit_bits : 1;
+    int digit_bits = digit_bits_of(bits, size), shift = slot_bits;
     const uint32_t mask = ((uint32_t)1 << digit_bits) - 1, slot_mask = ((uint32_t)1 << slot_bits) - 1;
-    make_short_keys(values, low, size, slot_bits, digit_bits, passes, room);
     uint32_t *keys = room->short_keys, *spare = room->short_spare, *starts = room->short_starts;
-    for (int pass = 0; pass < passes - 1; pass++, starts += (size_t)1 << digit_bits) {
-        int shift = slot_bits + pass * digit_bits;
+    for (int64_t index = 0; index < size; index++) {
+        keys[index] = (uint32_t)((uint64_t)values[index] - (uint64_t)low) << slot_bits | (uint32_t)index;
+    }
+    for (; shift + digit_bits < slot_bits + bits; shift += digit_bits) {
+        count_short_digits(keys, size, shift, mask, starts);
         for (int64_t index = 0; index < size; index++) {
             spare[starts[keys[index] >> shift & mask]++] = keys[index];
         }
@@ -182,9 +175,10 @@ static void sort_short(int64_t *values, int32_t *slots, int64_t low, int64_t siz
         keys = spare;
         spare = swapped;
     }
+    count_short_digits(keys, size, shift, mask, starts);
     for (int64_t index = 0; index < size; index++) {
-        uint32_t number = keys[index] >> slot_bits, place = starts[number >> (passes - 1) * digit_bits]++;
-        values[place] = (int64_t)((uint64_t)number + (uint64_t)low);
+        uint32_t place = starts[keys[index] >> shift & mask]++;
+        values[place] = (int64_t)((uint64_t)(keys[index] >> slot_bits) + (uint64_t)low);
         slots[place] = (int32_t)(keys[index] & slot_mask);
     }
 }

@@ -11,7 +11,6 @@ typedef struct {
     const SwapTask *task;
     int64_t width;
     uint32_t *members; /* (group, slot): the samples of each group, costs rising */
-    int64_t *costs;    /* (2, slot): those of the two groups that are looked at */
     int64_t *sizes, *loads, *used;
     int64_t *ranked;  /* loads as they are sorted */
     int32_t *ranking; /* groups, the heaviest first */
@@ -26,7 +25,6 @@ typedef struct {
 
 static void free_swapper(Swapper *swapper) {
     free(swapper->members);
-    free(swapper->costs);
     free(swapper->sizes);
     free(swapper->loads);
     free(swapper->used);
@@ -47,14 +45,12 @@ static int make_swapper(Swapper *swapper, const SwapTask *task, int64_t *group_o
     swapper->group_of = group_of;
     swapper->width = width;
     swapper->members = make_array(num_groups * width, sizeof *swapper->members);
-    swapper->costs = make_array(2 * width, sizeof *swapper->costs);
     swapper->sizes = make_array(num_groups, sizeof *swapper->sizes);
     swapper->loads = make_array(num_groups, sizeof *swapper->loads);
     swapper->used = make_array(num_groups, sizeof *swapper->used);
     swapper->ranked = make_array(num_groups, sizeof *swapper->ranked);
     swapper->ranking = make_array(num_groups, sizeof *swapper->ranking);
-    if (swapper->members && swapper->costs && swapper->sizes && swapper->loads && swapper->used && swapper->ranked
-        && swapper->ranking) {
+    if (swapper->members && swapper->sizes && swapper->loads && swapper->used && swapper->ranked && swapper->ranking) {
         return 0;
     }
     free_swapper(swapper);
@@ -91,15 +87,6 @@ static int64_t memory_of(const SwapTask *task, uint32_t member) {
     return task->memory[task->order[member]];
 }
 
-/* Copy the costs of a group to where they can be read one after the other. */
-static const int64_t *costs_of(const Swapper *swapper, int64_t group, int64_t *costs) {
-    const uint32_t *members = swapper->members + group * swapper->width;
-    for (int64_t position = 0; position < swapper->sizes[group]; position++) {
-        costs[position] = swapper->task->falling[members[position]];
-    }
-    return costs;
-}
-
 /* Find the one sample of the heavy group whose move to the light one, which has fewer, helps most. */
 static Swap best_move(const Swapper *swapper, int64_t heavy, int64_t light, int64_t gap, bool capped, int64_t room) {
     const uint32_t *members = swapper->members + heavy * swapper->width;
@@ -108,7 +95,7 @@ static Swap best_move(const Swapper *swapper, int64_t heavy, int64_t light, int6
         return best;
     }
     for (int64_t position = 0; position < swapper->sizes[heavy]; position++) {
-        int64_t shift = swapper->costs[position];
+        int64_t shift = swapper->task->falling[members[position]];
         if (shift <= 0 || shift >= gap || (best.shift != 0 && distance(gap, shift) >= distance(gap, best.shift))) {
             continue;
         }
@@ -127,8 +114,7 @@ static Swap best_move(const Swapper *swapper, int64_t heavy, int64_t light, int6
 static Swap best_swap(const Swapper *swapper, int64_t heavy, int64_t light, int64_t gap) {
     const SwapTask *task = swapper->task;
     const uint32_t *one = swapper->members + heavy * swapper->width, *other = swapper->members + light * swapper->width;
-    const int64_t *costs = costs_of(swapper, heavy, swapper->costs);
-    const int64_t *other_costs = costs_of(swapper, light, swapper->costs + swapper->width);
+    const int64_t *falling = task->falling;
     int64_t num_other = swapper->sizes[light];
     int64_t enough = swapper->loads[heavy] - task->target, most = task->target - swapper->loads[light];
     int64_t room = -1, other_room = -1; /* what is left of the groups' memory */
@@ -140,13 +126,13 @@ static Swap best_swap(const Swapper *swapper, int64_t heavy, int64_t light, int6
     Swap best = best_move(swapper, heavy, light, gap, capped, other_room);
     int64_t partner = 0; /* as costs rise along the heavy group, the best partner only moves forward */
     for (int64_t position = 0; position < swapper->sizes[heavy]; position++) {
-        int64_t cost = costs[position];
-        while (partner < num_other && cost - other_costs[partner] > gap - (cost - other_costs[partner])) {
+        int64_t cost = falling[one[position]];
+        while (partner < num_other && cost - falling[other[partner]] > gap - (cost - falling[other[partner]])) {
             partner++;
         }
         /* the last that shifts more than half, and the first that does not */
         for (int64_t candidate = partner - (partner > 0); candidate <= partner && candidate < num_other; candidate++) {
-            int64_t shift = cost - other_costs[candidate];
+            int64_t shift = cost - falling[other[candidate]];
             if (shift <= 0 || shift >= gap || (best.shift != 0 && distance(gap, shift) >= distance(gap, best.shift))) {
                 continue;
             }
