@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline.balance import Partition, partition
-    from paceline.batch import Batch, Collate, Jagged
+    from paceline.batch import Batch, Collate, Jagged, Packed, packed
     from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
     from paceline.launch import run_ranks
@@ -28,6 +28,7 @@ _HOMES = {
     "PacelineError": "paceline.errors",
     "PackPlan": "paceline.plan",
     "PackSummary": "paceline.plan",
+    "Packed": "paceline.batch",
     "Partition": "paceline.balance",
     "Plan": "paceline.plan",
     "PlanSampler": "paceline.loader",
@@ -37,6 +38,7 @@ _HOMES = {
     "connect": "paceline.comm",
     "in_step": "paceline.loader",
     "mean_loss": "paceline.loader",
+    "packed": "paceline.batch",
     "partition": "paceline.balance",
     "run_ranks": "paceline.launch",
 }
@@ -52,6 +54,7 @@ __all__ = [
     "PacelineError",
     "PackPlan",
     "PackSummary",
+    "Packed",
     "Partition",
     "Plan",
     "PlanSampler",
@@ -61,6 +64,7 @@ __all__ = [
     "connect",
     "in_step",
     "mean_loss",
+    "packed",
     "partition",
     "run_ranks",
 ]

@@ -4,6 +4,7 @@ from paceline.plan.epoch_plan import EpochPlan
 from paceline.plan.lengths import LengthPlan
 from paceline.plan.mixture import MixedPlan, Share, Until
 from paceline.plan.packs.pack_plan import PackPlan, PackSummary
+from paceline.plan.packs.pack_steps import PackSteps
 from paceline.plan.plan import Plan
 from paceline.plan.tail import Summary, Tail, TailLike
 
@@ -12,6 +13,7 @@ __all__ = [
     "LengthPlan",
     "MixedPlan",
     "PackPlan",
+    "PackSteps",
     "PackSummary",
     "Plan",
     "Share",
