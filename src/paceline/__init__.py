@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
     from paceline.launch import run_ranks
-    from paceline.loader import Loader, PlanSampler, in_step, mean_loss
+    from paceline.loader import Loader, PlanSampler, in_step, mean_loss, pack_step
     from paceline.plan import LengthPlan, MixedPlan, PackPlan, PackSummary, Plan, Summary, Tail, Until
 
 __version__ = "0.1.0"
@@ -38,6 +38,7 @@ _HOMES = {
     "connect": "paceline.comm",
     "in_step": "paceline.loader",
     "mean_loss": "paceline.loader",
+    "pack_step": "paceline.loader",
     "packed": "paceline.batch",
     "partition": "paceline.balance",
     "run_ranks": "paceline.launch",
@@ -64,6 +65,7 @@ __all__ = [
     "connect",
     "in_step",
     "mean_loss",
+    "pack_step",
     "packed",
     "partition",
     "run_ranks",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
     from paceline.loader.row_exchange.balancer import Balancer, Balancing, Route, StepStatistics
     from paceline.loader.row_exchange.batch_collectives import exchange, gather_batches
+    from paceline.loader.row_exchange.pack_step import StepPacks, pack_step
     from paceline.loader.streams.in_step import InStep, in_step
     from paceline.loader.streams.shards import ShardStream
     from paceline.loader.streams.stream_loader import StreamLoader
@@ -42,6 +43,7 @@ __all__ = [
     "PlanSampler",
     "Route",
     "ShardStream",
+    "StepPacks",
     "StepStatistics",
     "StreamLoader",
     "check_contract",
@@ -50,6 +52,7 @@ __all__ = [
     "in_step",
     "mean_loss",
     "on_one_rank",
+    "pack_step",
     "save_whole",
 ]
 
@@ -68,6 +71,7 @@ _NEED_TORCH = {
     "OneRankError": "paceline.loader.agreement.one_rank",
     "Route": "paceline.loader.row_exchange.balancer",
     "ShardStream": "paceline.loader.streams.shards",
+    "StepPacks": "paceline.loader.row_exchange.pack_step",
     "StepStatistics": "paceline.loader.row_exchange.balancer",
     "StreamLoader": "paceline.loader.streams.stream_loader",
     "exchange": "paceline.loader.row_exchange.batch_collectives",
@@ -75,6 +79,7 @@ _NEED_TORCH = {
     "in_step": "paceline.loader.streams.in_step",
     "mean_loss": "paceline.loader.loss",
     "on_one_rank": "paceline.loader.agreement.one_rank",
+    "pack_step": "paceline.loader.row_exchange.pack_step",
     "save_whole": "paceline.loader.agreement.one_rank",
 }
 
