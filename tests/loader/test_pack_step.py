@@ -24,8 +24,8 @@ def squares(lengths: Any) -> Any:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4)), max_size=80), st.integers(50, 90))
 def test_each_sample_is_in_one_pack_within_the_budget(samples: list[tuple[int, int]], max_tokens: int) -> None:
-    lengths, rank_of = np.array(samples, dtype=np.int64).reshape(-1, 2).T
-    packs = pack_ranks(lengths, lengths**2, np.ascontiguousarray(rank_of), world_size=5, max_tokens=max_tokens)
+    lengths, rank_of = np.ascontiguousarray(np.array(samples, dtype=np.int64).reshape(-1, 2).T)
+    packs = pack_ranks(lengths, lengths**2, rank_of, world_size=5, max_tokens=max_tokens)
     assert len({len(of_rank) for of_rank in packs}) == 1
     assert Counter(sample for of_rank in packs for pack in of_rank for sample in pack.tolist()) == Counter(
         range(len(samples))

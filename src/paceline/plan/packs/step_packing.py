@@ -53,7 +53,8 @@ def pack_ranks(lengths: Ids, costs: Ids, rank_of: Ids, *, world_size: int, max_t
 def _ranks_for(loads: Ids, tokens: Ids, sums: Ids) -> list[int]:
     """Return the rank for each pack of a row, the heaviest first: where its tokens are, or where least work is."""
     if sums.max() - sums.min() + loads[0] > _EVEN * loads[-1]:
-        return np.argsort(sums, kind="stable").tolist()
+        by_work: list[int] = np.argsort(sums, kind="stable").tolist()
+        return by_work
     ranks, taken = [-1] * loads.size, np.zeros(loads.size, dtype=np.bool_)
     for pack in heaviest_first(tokens.max(1)).tolist():
         rank = int(np.where(taken, -1, tokens[pack]).argmax())
