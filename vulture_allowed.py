@@ -91,3 +91,8 @@ _.RESULTS_DIFFER
 
 # read by compiled code
 _.other_buffer
+
+# what users' kernels read of a pack, and a policy that they name
+_.cu_seqlens
+_.max_seqlen
+_.CUT

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline.balance import Partition, partition
-    from paceline.batch import Batch, Collate, Jagged
+    from paceline.batch import Batch, Collate, Jagged, Packed, packed
     from paceline.comm import Comm, connect
     from paceline.errors import PacelineError
     from paceline.launch import run_ranks
-    from paceline.loader import Loader, PlanSampler, in_step, mean_loss
+    from paceline.loader import Loader, PlanSampler, in_step, mean_loss, pack_step
     from paceline.plan import LengthPlan, MixedPlan, PackPlan, PackSummary, Plan, Summary, Tail, Until
 
 __version__ = "0.1.0"
@@ -28,6 +28,7 @@ _HOMES = {
     "PacelineError": "paceline.errors",
     "PackPlan": "paceline.plan",
     "PackSummary": "paceline.plan",
+    "Packed": "paceline.batch",
     "Partition": "paceline.balance",
     "Plan": "paceline.plan",
     "PlanSampler": "paceline.loader",
@@ -37,6 +38,8 @@ _HOMES = {
     "connect": "paceline.comm",
     "in_step": "paceline.loader",
     "mean_loss": "paceline.loader",
+    "pack_step": "paceline.loader",
+    "packed": "paceline.batch",
     "partition": "paceline.balance",
     "run_ranks": "paceline.launch",
 }
@@ -52,6 +55,7 @@ __all__ = [
     "PacelineError",
     "PackPlan",
     "PackSummary",
+    "Packed",
     "Partition",
     "Plan",
     "PlanSampler",
@@ -61,6 +65,8 @@ __all__ = [
     "connect",
     "in_step",
     "mean_loss",
+    "pack_step",
+    "packed",
     "partition",
     "run_ranks",
 ]

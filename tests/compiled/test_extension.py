@@ -30,7 +30,7 @@ NOTHING = ids()
 FROZEN = room()
 FROZEN.flags.writeable = False
 
-WRONG_KINDS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+WRONG_KINDS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (extension.heaviest_first, (COSTS.astype(np.int32), room())),
     (extension.heaviest_first, (COSTS.astype(np.float64), room())),
     (extension.heaviest_first, (COSTS.astype(np.uint64), room())),
@@ -45,12 +45,12 @@ WRONG_KINDS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
     (extension.deal_longest_first, (COSTS, ORDER, 2.5, room())),
     (extension.deal_longest_first, (COSTS, ORDER, 2)),
 ]
-WRONG_MEMORY: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+WRONG_MEMORY: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (extension.heaviest_first, (COSTS, FROZEN)),
     (extension.heaviest_first, (np.arange(6)[::2], room())),
     (extension.heaviest_first, (COSTS, room(6)[::2])),
 ]
-WRONG_NUMBERS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+WRONG_NUMBERS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (extension.heaviest_first, (COSTS, room(2))),
     (extension.heaviest_first, (COSTS, room(4))),
     (extension.heaviest_first, (ids(9, -2, 1), room())),
@@ -101,9 +101,7 @@ WRONG_NUMBERS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
         *[(ValueError, *wrong) for wrong in WRONG_NUMBERS],
     ],
 )
-def test_what_does_not_fit_is_refused(
-    error: type[Exception], call: Callable[..., None], given: tuple[Any, ...]
-) -> None:
+def test_what_does_not_fit_is_refused(error: type[Exception], call: Callable[..., Any], given: tuple[Any, ...]) -> None:
     if any(isinstance(value, bytes) for value in given):
         error = BufferError  # of bytes, which cannot be written to
     with pytest.raises(error):

@@ -188,3 +188,11 @@ def test_a_full_disk_is_an_error_on_all_ranks_and_the_last_checkpoint_stays_whol
     assert (tmp_path / "state.pt").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("state")] == ["state.pt"]
     torch.load(tmp_path / "state.pt", weights_only=True)
+
+
+def test_packs_are_trained_on_any_number_of_ranks() -> None:
+    alone = run(sys.executable, "packed.py")
+    together = run(*paceline("run", "-n", "2", "packed.py"))
+    tokens = re.search(r"\d+ tokens, mean loss", alone)
+    assert tokens is not None, alone
+    assert tokens.group() in together

@@ -3,5 +3,6 @@
 from paceline.batch.adapters import Collate, UnknownDtypeError, as_batch
 from paceline.batch.batch import Batch
 from paceline.batch.jagged import Jagged
+from paceline.batch.packed import Packed, packed
 
-__all__ = ["Batch", "Collate", "Jagged", "UnknownDtypeError", "as_batch"]
+__all__ = ["Batch", "Collate", "Jagged", "Packed", "UnknownDtypeError", "as_batch", "packed"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paceline.loader.loss import ItemCount, MeanLoss, mean_loss
     from paceline.loader.row_exchange.balancer import Balancer, Balancing, Route, StepStatistics
     from paceline.loader.row_exchange.batch_collectives import exchange, gather_batches
+    from paceline.loader.row_exchange.pack_step import StepPacks, pack_step
     from paceline.loader.sampler import PlanSampler
     from paceline.loader.streams.in_step import InStep, in_step
     from paceline.loader.streams.shards import ShardStream
@@ -41,6 +42,7 @@ __all__ = [
     "PlanSampler",
     "Route",
     "ShardStream",
+    "StepPacks",
     "StepStatistics",
     "StreamLoader",
     "check_contract",
@@ -49,6 +51,7 @@ __all__ = [
     "in_step",
     "mean_loss",
     "on_one_rank",
+    "pack_step",
     "save_whole",
 ]
 
@@ -69,6 +72,7 @@ _LOADED_LATER = {
     "PlanSampler": "paceline.loader.sampler",
     "Route": "paceline.loader.row_exchange.balancer",
     "ShardStream": "paceline.loader.streams.shards",
+    "StepPacks": "paceline.loader.row_exchange.pack_step",
     "StepStatistics": "paceline.loader.row_exchange.balancer",
     "StreamLoader": "paceline.loader.streams.stream_loader",
     "check_contract": "paceline.loader.check.contract",
@@ -77,6 +81,7 @@ _LOADED_LATER = {
     "in_step": "paceline.loader.streams.in_step",
     "mean_loss": "paceline.loader.loss",
     "on_one_rank": "paceline.loader.agreement.one_rank",
+    "pack_step": "paceline.loader.row_exchange.pack_step",
     "save_whole": "paceline.loader.agreement.one_rank",
 }
 

@@ -16,7 +16,7 @@ from paceline.loader.sampler_lists import make_lists
 from paceline.loader.sampler_reader import SamplerReader, find_reader
 from paceline.loader.sampler_state import DeliveredLists, PlannedPass, SamplerState
 from paceline.loader.undivided_sampler import UndividedSampler
-from paceline.plan import EpochPlan, Plan, Tail, TailLike
+from paceline.plan import EpochPlan, PackPlan, PackSteps, Plan, Tail, TailLike
 from paceline.plan.plan import LARGEST_SEED
 
 STATE_VERSION = 1
@@ -26,7 +26,7 @@ _MUST_AGREE = {
     "num_samples": "dataset or mixture",
     "shuffle": "shuffle",
     "seed": "seed",
-    "fingerprint": "order of samples (lengths, budget, buckets or weights)",
+    "fingerprint": "order of samples (lengths, budget, costs, buckets or weights)",
 }
 
 
@@ -91,16 +91,23 @@ class PlanSampler:
         self._set_up(plan, place.rank, stand_in)
 
     @classmethod
-    def of(cls, plan: EpochPlan, *, rank: int | None = None, stand_in: int | None = None) -> Self:
-        """Return the sampler of a plan that is already there: by length, or of several datasets.
+    def of(cls, plan: EpochPlan | PackPlan, *, rank: int | None = None, stand_in: int | None = None) -> Self:
+        """Return the sampler of a plan that is already there: by length, of packs, or of several datasets.
+
+        Of a plan of packs it hands out lists of lists: for each step the packs of this rank, as lists of sample ids. An
+        empty one is a pack of padding.
 
         >>> from paceline import LengthPlan
         >>> plan = LengthPlan([5, 9, 3, 8], world_size=2, max_tokens=10, shuffle=False)
         >>> list(PlanSampler.of(plan, rank=0))
         [[2], [3]]
         """
+        if isinstance(plan, PackPlan):
+            plan = PackSteps(plan, whole_steps=True)
         if not isinstance(plan, EpochPlan):
-            raise InputError(f"expected a Plan, LengthPlan or MixedPlan, got {type(plan).__name__}")
+            raise InputError(f"expected a Plan, LengthPlan, PackPlan or MixedPlan, got {type(plan).__name__}")
+        if isinstance(plan, PackSteps) and stand_in is not None:
+            raise InputError("a pack needs no stand-in: leave stand_in out, and pad packs to the budget")
         if plan.start:
             raise InputError(
                 f"this is the plan of a rest, after {plan.start} samples: later epochs would miss those; "
@@ -164,6 +171,8 @@ class PlanSampler:
         planned = self._state.last.planned if self._state.last is not None else self._state.following
         step = whole_number("step", step, least=0, most=planned.num_steps - 1)
         assert planned.plan is not None  # it has steps
+        if isinstance(planned.plan, PackSteps):  # its packs have other samples in each epoch
+            return planned.plan.num_real(step, rank=self.rank, epoch=planned.epoch)
         return planned.plan.num_real(step, rank=self.rank)
 
     def __iter__(self) -> PassIterator:

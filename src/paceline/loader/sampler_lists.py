@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from paceline.loader.sampler_state import PlannedPass
-from paceline.plan import EpochPlan, Plan
+from paceline.plan import EpochPlan, PackSteps, Plan
 from paceline.plan.order import Ids
 
 _STEPS_AHEAD = 4  # of a plan with costs
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16  # ids computed ahead: few at first, to start at once
 
 
-def make_lists(planned: PlannedPass, rank: int, stand_in: int | None) -> Iterator[list[int]]:
+def make_lists(planned: PlannedPass, rank: int, stand_in: int | None) -> Iterator[list[Any]]:
     """Yield the lists of a rank in a pass. It holds no reference to its iterator, so it ends when that is deleted."""
     plan, step, block = planned.plan, 0, _FIRST_BLOCK
+    if isinstance(plan, PackSteps):
+        yield from plan.lists(rank, planned.epoch)
+        return
     if isinstance(plan, Plan) and plan.costs is not None:
         for step, row in enumerate(_rows_ahead(plan, rank, planned.epoch)):
             yield _filled(row, plan, step, stand_in) if row[-1] < 0 else row

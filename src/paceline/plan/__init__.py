@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from paceline.plan.lengths import LengthPlan
     from paceline.plan.mixture import MixedPlan, Share, Until
     from paceline.plan.packs.pack_plan import PackPlan, PackSummary
+    from paceline.plan.packs.pack_steps import PackSteps
 
 __all__ = [
     "EpochPlan",
     "LengthPlan",
     "MixedPlan",
     "PackPlan",
+    "PackSteps",
     "PackSummary",
     "Plan",
     "Share",
@@ -33,6 +35,7 @@ _SELDOM_USED = {
     "LengthPlan": "paceline.plan.lengths",
     "MixedPlan": "paceline.plan.mixture",
     "PackPlan": "paceline.plan.packs.pack_plan",
+    "PackSteps": "paceline.plan.packs.pack_steps",
     "PackSummary": "paceline.plan.packs.pack_plan",
     "Share": "paceline.plan.mixture",
     "Until": "paceline.plan.mixture",

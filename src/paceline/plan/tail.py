@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from paceline.errors import choice
 
@@ -67,8 +67,7 @@ class Summary:
         """Return the names of the counts."""
         return (field.name for field in fields(self))
 
-    def __getitem__(self, name: str) -> float:
+    def __getitem__(self, name: str) -> Any:
         if name not in self.keys():
             raise KeyError(name)
-        number: float = getattr(self, name)
-        return number
+        return getattr(self, name)

@@ -30,8 +30,9 @@ from paceline.loader.epochs.step_feed import StepFeed
 from paceline.loader.row_exchange.row_costs import CostFunction
 from paceline.loader.sampler import PlanSampler
 from paceline.loader.sampler_state import PlannedPass
+from paceline.loader.workers.piece_dataset import PieceDataset
 from paceline.loader.workers.step_loader import OnError, StepLoader
-from paceline.plan import EpochPlan, Tail, TailLike
+from paceline.plan import EpochPlan, PackPlan, PackSteps, Tail, TailLike
 
 
 class Loader(Closeable):
@@ -57,8 +58,8 @@ class Loader(Closeable):
         seed: Chooses the family of orders; the same on every rank.
         cost: Returns what the rows of a batch cost: then rows move between ranks so that all have the same work.
         costs: What each sample costs, if that is known before it is loaded: then no row has to move.
-        plan: An existing plan, by length or of several datasets. It takes the place of `batch_size`, `tail`,
-            `shuffle`, `seed` and `costs`.
+        plan: An existing plan, by length, of packs or of several datasets. It takes the place of `batch_size`, `tail`,
+            `shuffle`, `seed` and `costs`. Of a plan of packs, each batch is one pack: its rows are the samples.
         num_workers: Processes that load ahead; 0 loads in this process.
         comm: The ranks; found by `connect` if not given.
         jagged: Names of the fields that hold lists of different lengths.
@@ -91,7 +92,7 @@ class Loader(Closeable):
         seed: int = 0,
         cost: CostFunction | None = None,
         costs: Any = None,
-        plan: EpochPlan | None = None,
+        plan: EpochPlan | PackPlan | None = None,
         num_workers: int = 0,
         comm: Comm | None = None,
         jagged: Collection[str] = (),
@@ -114,6 +115,11 @@ class Loader(Closeable):
         if plan is not None:
             if batch_size is not None or costs is not None:
                 raise InputError("the plan already sets batch_size and costs: pass either it or them")
+            if isinstance(plan, PackPlan):
+                if cost is not None:
+                    raise InputError("the plan has packs of even cost already: give it the cost, and not the loader")
+                dataset = self.dataset = _pieces_of(dataset, plan, jagged)
+                plan = PackSteps(plan, whole_steps=False)
             self.sampler = _sampler_of(plan, self.dataset, self.comm)
         elif batch_size is None:
             raise InputError("batch_size is missing: pass the rows of one rank's batch")
@@ -285,6 +291,12 @@ def _sampler_of(plan: EpochPlan, dataset: Sized, comm: Comm) -> PlanSampler:
     if plan.num_ids > len(dataset):
         raise InputError(f"the plan is of {plan.num_ids} samples, but the dataset has {len(dataset)}")
     return PlanSampler.of(plan, rank=comm.rank)
+
+
+def _pieces_of(dataset: Any, plan: PackPlan, jagged: Collection[str]) -> Any:
+    if plan.num_samples > len(dataset):
+        raise InputError(f"the plan is of {plan.num_samples} samples, but the dataset has {len(dataset)}")
+    return PieceDataset(dataset, plan, jagged) if plan.num_cut else dataset
 
 
 def _indexed(dataset: Any) -> Any:

@@ -1,0 +1,120 @@
+"""Packs of one step, decided once the samples are there: the same number on every rank, whatever ranks have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.helpers.outcomes import values
+
+from paceline import Batch, Jagged, pack_step, run_ranks
+from paceline.comm import Comm
+from paceline.plan.packs.step_packing import pack_ranks
+
+
+def squares(lengths: Any) -> Any:
+    return lengths + lengths.astype(np.float64) ** 2 / 8
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4)), max_size=80), st.integers(50, 90))
+def test_each_sample_is_in_one_pack_within_the_budget(samples: list[tuple[int, int]], max_tokens: int) -> None:
+    lengths, rank_of = np.ascontiguousarray(np.array(samples, dtype=np.int64).reshape(-1, 2).T)
+    packs = pack_ranks(lengths, lengths**2, rank_of, world_size=5, max_tokens=max_tokens)
+    assert len({len(of_rank) for of_rank in packs}) == 1
+    assert Counter(sample for of_rank in packs for pack in of_rank for sample in pack.tolist()) == Counter(
+        range(len(samples))
+    )
+    assert all(lengths[pack].sum() <= max_tokens for of_rank in packs for pack in of_rank)
+    # no rank makes a step more than needed, by what a good packing needs at the most
+    assert len(packs[0]) <= max(1, -(-(2 * lengths.sum() // max_tokens + 1) // 5))
+
+
+def test_work_is_even_where_lengths_allow_it() -> None:
+    lengths = np.clip(np.random.default_rng(1).lognormal(6, 1, 2000), 1, 8192).astype(np.int64)
+    costs = lengths + lengths**2 // 512
+    packs = pack_ranks(lengths, costs, np.arange(2000) % 8, world_size=8, max_tokens=8192)
+    loads = np.array([[costs[pack].sum() for pack in of_rank] for of_rank in packs])
+    assert loads.sum(1).max() / loads.sum(1).mean() <= 1.02
+
+
+def test_samples_stay_where_they_are_if_that_is_even() -> None:
+    packs = pack_ranks(np.array([8, 8, 8]), np.array([8, 8, 8]), np.array([2, 0, 1]), world_size=3, max_tokens=8)
+    assert [[pack.tolist() for pack in of_rank] for of_rank in packs] == [[[1]], [[2]], [[0]]]
+
+
+OWN = [[9, 1, 4, 4, 12], [], [3]]
+
+
+def trained(comm: Comm) -> Any:
+    lengths = OWN[comm.rank]
+    words = [comm.rank * 1000 + row * 100 + word for row, length in enumerate(lengths) for word in range(length)]
+    field = Jagged(
+        keys=["words"],
+        values=torch.tensor(words, dtype=torch.int64),
+        lengths=torch.tensor(lengths or [0], dtype=torch.int64),
+    )
+    batch = Batch({"words": field}, batch_size=max(1, len(lengths)), num_real=len(lengths))
+    step = pack_step(comm, lengths, max_tokens=12, cost=squares)
+    packs = step.exchange(comm, batch)
+    assert len(packs) == step.num_packs
+    assert step.num_moved == len(step.moves)
+    found = [pack["words"].values.tolist() for pack in packs]  # type: ignore[union-attr]
+    return found, [pack.num_real for pack in packs], step.moves, step.max_over_mean
+
+
+def test_a_rank_without_a_sample_gets_its_share_or_padding() -> None:
+    ranks = values(run_ranks(trained, 3, carrier="threads"))
+    words = Counter(word for found, *_ in ranks for pack in found for word in pack)
+    assert words == Counter(
+        rank * 1000 + row * 100 + word
+        for rank, lengths in enumerate(OWN)
+        for row, length in enumerate(lengths)
+        for word in range(length)
+    )
+    assert len({len(found) for found, *_ in ranks}) == 1
+    assert all(len(pack) <= 12 for found, *_ in ranks for pack in found)
+    assert len({moves for _, _, moves, _ in ranks}) == 1
+    assert any(source == 0 and target == 1 for source, _, target, _ in ranks[0][2])
+
+
+def packed_with(comm: Comm, lengths: list[Any], budgets: list[int], cost: Any) -> str:
+    try:
+        pack_step(comm, lengths[comm.rank], max_tokens=budgets[comm.rank], cost=cost)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "packed"
+
+
+def raising(lengths: Any) -> Any:
+    raise KeyError("lengths")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "budgets", "cost", "sentence"),
+    [
+        ([[1], [99]], [8, 8], None, "rank 1 cannot continue: sample 0 is longer than the budget"),
+        ([[1], [1]], [8, 9], None, "ranks disagree on max_tokens: 8 on rank 0; 9 on rank 1"),
+        ([[1], [0.5]], [8, 8], None, "rank 1 cannot continue: lengths must be whole numbers"),
+        ([[1], []], [8, 8], raising, "rank 0 cannot continue: the cost function raised KeyError"),
+        ([[1, 2], []], [8, 8], lambda lengths: lengths[:1], "cost must return one number for each of 2 lengths, got 1"),
+    ],
+)
+def test_what_is_wrong_on_one_rank_is_raised_on_all(
+    lengths: list[Any], budgets: list[int], cost: Any, sentence: str
+) -> None:
+    found = values(run_ranks(packed_with, 2, args=(lengths, budgets, cost), carrier="threads"))
+    assert all("DisagreementError" in each and sentence in each for each in found), found
+
+
+def test_ranks_without_any_sample_make_one_pack_of_padding() -> None:
+    def nothing(comm: Comm) -> list[int]:
+        step = pack_step(comm, [], max_tokens=8)
+        return [pack.size for pack in step.packs[comm.rank]]
+
+    assert values(run_ranks(nothing, 2, carrier="threads")) == [[0], [0]]
