@@ -36,7 +36,7 @@ def test_the_output_shown_is_the_real_one(document: str, command: str, output: s
     # seven ranks on two cores: one may still be on its way out of a barrier when the finding is made
     for _ in range(3 if arguments[1] == "run" else 1):
         done = subprocess.run(
-            [sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+            [sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False
         )
         printed = done.stderr if arguments[1] == "run" else done.stdout
         if without_time(printed) == without_time(output):

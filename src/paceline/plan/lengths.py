@@ -18,6 +18,7 @@ from paceline.errors import EmptyPlanError, InputError, whole_number
 from paceline.plan.bucket_layout import BucketLayout, BucketLine, lay_out
 from paceline.plan.buckets import make_buckets
 from paceline.plan.deal import Deal
+from paceline.plan.notebook_plan import plan_html
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.plan import LARGEST_SEED, ORDER_VERSION, checked_shuffle, checked_steps
 from paceline.plan.shuffle_keys import fold
@@ -164,6 +165,10 @@ class LengthPlan:
     def summary(self) -> Summary:
         """Count steps and what is used, dropped, padded and repeated, over all ranks."""
         return self._part.layout.summary(self._part.first_step)
+
+    def _repr_html_(self) -> str:
+        """Return it as a table, for notebooks."""
+        return plan_html(self)
 
     def batch_size_of(self, step: int) -> int:
         """Return the rows of one rank's batch at a step, with padding: the same on every rank."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from paceline.errors import InputError, choice, listed, whole_number
+from paceline.plan.notebook_plan import plan_html
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.plan import ORDER_VERSION, Plan
 from paceline.plan.shuffle_keys import fold
@@ -170,6 +171,10 @@ class MixedPlan:
         """A short text that is equal for plans of the same order."""
         settings = (ORDER_VERSION, self._draws.fingerprint, self.shares)
         return hashlib.blake2b(repr(settings).encode(), digest_size=8).hexdigest()
+
+    def _repr_html_(self) -> str:
+        """Return it as a table, for notebooks."""
+        return plan_html(self)
 
     def summary(self) -> Summary:
         """Count the samples that one epoch uses, leaves unseen and repeats; `shares` has it for each dataset.

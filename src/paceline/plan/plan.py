@@ -15,6 +15,7 @@ import numpy as np
 from paceline.errors import EmptyPlanError, InputError, whole_number
 from paceline.plan.deal import Deal
 from paceline.plan.even import EvenDeal
+from paceline.plan.notebook_plan import plan_html
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
 from paceline.plan.shuffle_keys import fold
 from paceline.plan.tail import Summary, Tail, TailLike
@@ -141,6 +142,10 @@ class Plan:
         A resumed plan counts the rest of the epoch: `num_used` and `num_dropped` add up to what was left.
         """
         return self._deal.summary()
+
+    def _repr_html_(self) -> str:
+        """Return it as a table, for notebooks."""
+        return plan_html(self)
 
     def num_real(self, step: int, *, rank: int | None = None) -> int:
         """Return how many rows of a step hold a sample: on one rank, or on all together.

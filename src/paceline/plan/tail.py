@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from paceline.errors import choice
+from paceline.process.notebook_html import notebook_html
 
 
 class Tail(StrEnum):
@@ -71,3 +72,12 @@ class Summary:
         if name not in self.keys():
             raise KeyError(name)
         return getattr(self, name)
+
+    def _repr_html_(self) -> str:
+        """Return it as a table, for notebooks."""
+        return summary_html("an epoch", self)
+
+
+def summary_html(title: str, summary: Summary) -> str:
+    """Return what becomes of the samples of a plan as a table, for notebooks."""
+    return notebook_html(title, [(name.removeprefix("num_"), f"{count:,}") for name, count in dict(summary).items()])

@@ -131,6 +131,7 @@ def _phase_metrics(phase: str, passes: list[list[EpochFigures]], expected: float
         f"{phase}_au_percentage": utilisations,
         f"{phase}_au_mean_percentage": _mean(utilisations),
         f"{phase}_au_stdev_percentage": statistics.pstdev(utilisations),
+        f"{phase}_au_expected_percentage": 100 * expected,
         f"{phase}_au_meet_expectation": "success" if _mean(utilisations) >= 100 * expected else "fail",
         f"{phase}_throughput_samples_per_second": rates,
         f"{phase}_throughput_mean_samples_per_second": _mean(rates),

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from enum import StrEnum
 
-from paceline.guard.verdict.rank_names import WorldRank, current_world_ranks
+from paceline.guard.verdict.rank_names import WorldRank, current_world_ranks, name_ranks, naming
+from paceline.process.notebook_html import notebook_html
 
 
 class FindingKind(StrEnum):
@@ -147,6 +148,18 @@ class Finding:
     explanations: tuple[Explanation, ...] = ()  # where several fit; the first is the finding's own
     # by which its sentences call ranks
     world_ranks: Mapping[int, WorldRank] = dataclass_field(default_factory=current_world_ranks)
+
+    def _repr_html_(self) -> str:
+        """Return it as a table, for notebooks."""
+        with naming(self.world_ranks):
+            rows = [
+                (name_ranks(group.ranks), group.call or group.state, group.site or "", group.detail)
+                for group in self.groups
+            ]
+        return notebook_html(
+            self.summary, rows, header=("ranks", "call", "line", "detail"),
+            sentences=[("cause", f"{self.cause}: {self.cause.sentence}"), ("change", self.advice)],
+        )  # fmt: skip
 
 
 def explained_finding(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paceline.errors import name_ranks
+from paceline.process.notebook_html import notebook_html
+
 
 class Difference(StrEnum):
     """What ranks differ in."""
@@ -95,3 +98,17 @@ class ContractResult:
         """Whether ranks keep the contract, and lose and repeat nothing if that was asked for."""
         once = not self.exactly_once or (self.ids is not None and self.ids.num_repeated == 0 and self.ids.num_lost == 0)
         return once and not self.broken
+
+    def _repr_html_(self) -> str:
+        """Return it as a table, for notebooks."""
+        rows = [("all", "steps", ", ".join(map(str, dict.fromkeys(self.steps))))]
+        for broken in self.broken:
+            what = f"{broken.kind}{f' of {broken.field}' if broken.field else ''}, from step {broken.step}"
+            rows += [(name_ranks(group.ranks), what, group.value) for group in broken.groups]
+        sentences = []
+        if self.ids is not None:
+            lost = "not known" if self.ids.num_lost is None else f"{self.ids.num_lost:,}"
+            counts = f"{self.ids.num_distinct:,} different, {self.ids.num_repeated:,} repeated, {lost} lost"
+            sentences = [("samples", counts)]
+        title = f"{len(self.steps)} ranks: the contract {'holds' if self.holds else 'is broken'}"
+        return notebook_html(title, rows, header=("ranks", "what", "value"), sentences=sentences)

@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline.loader.row_exchange.balancer import StepStatistics
 from paceline.plan import Summary
+from paceline.process.notebook_html import notebook_html
 
 _FEW = 10
 
@@ -59,6 +60,17 @@ class EpochSummary:
             parts.append(f"imbalance {self.imbalance_before:.3f} -> {self.imbalance_after:.3f}")
         share = self.seconds_waiting / self.seconds if self.seconds else 0.0
         return ", ".join([*parts, f"{self.seconds:.1f} s, of which {share:.0%} waiting for data"])
+
+    def _repr_html_(self) -> str:
+        """Return it as a table, for notebooks."""
+        share = self.seconds_waiting / self.seconds if self.seconds else 0.0
+        names = ("steps", "used", "dropped", "padded", "repeated", "skipped")
+        rows: list[tuple[str, str]] = [(name, f"{getattr(self, f'num_{name}'):,}") for name in names]
+        if self.imbalance_before is not None and self.imbalance_after is not None:
+            rows.append(("imbalance", f"{self.imbalance_before:.3f} -> {self.imbalance_after:.3f}"))
+        rows += [("seconds", f"{self.seconds:.1f}"), ("waiting for data", f"{share:.0%}")]
+        reasons = [(f"skipped sample {sample}", reason) for sample, reason in self.skipped]
+        return notebook_html(f"epoch {self.epoch}", rows, sentences=reasons)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_from_json, warnings_from_json
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.process.foreign_files import read_foreign, read_json
+from paceline.report.evidence.bench_result import BenchResult, read_bench_result
 from paceline.report.evidence.ring_file import RankRecord, read_ring
 
 _MAX_PROBLEMS = 20
@@ -35,6 +36,7 @@ class RunFiles:
         work: What loaders have noted, by pid.
         finding: The finding, if there is one that can be read.
         warnings: What did not stop the job.
+        bench: What a benchmark has measured.
         missing: What is not there, as sentences.
     """
 
@@ -48,6 +50,7 @@ class RunFiles:
     work: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     finding: Finding | None = None
     warnings: tuple[JobWarning, ...] = ()
+    bench: BenchResult | None = None
     missing: list[str] = field(default_factory=list)
 
 
@@ -84,6 +87,7 @@ def read_run(folder: Path) -> RunFiles:
     _read_rings(run)
     for path in sorted(folder.glob("work.*.jsonl")):
         _read_work(run, path)
+    run.bench = read_bench_result(folder)
     left_out = _ranks_left_out(run)
     if left_out:
         run.missing.append(f"{name_ranks(left_out)}: no record was kept, because the run had too many ranks")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -10,6 +12,8 @@ from paceline.guard.shared_memory.operations import BY_CODE, shown_name
 from paceline.report.evidence.call_table import NO_RANK, Calls
 from paceline.report.evidence.waiting import Waits
 
+_PACKAGE = Path(__file__).parents[2]
+OWN_SITE = "inside paceline"  # shown instead of a line of ours
 _MOST_SITES = 20
 
 
@@ -66,9 +70,27 @@ def find_costs(calls: Calls, waits: Waits) -> Costs:
     return Costs(seconds=calls.end / 1e9, ranks=tuple(ranks), sites=tuple(_sites(calls, waits)))
 
 
+def _shown_sites(sites: Sequence[str]) -> list[str]:
+    """Return the sites as they are shown: our own files, as of a thread of the loader, are not places of the user."""
+    return [OWN_SITE if is_own_site(site) else site for site in sites]
+
+
+def is_own_site(site: str) -> bool:
+    """Say whether a site is in a file of this package, wherever it was installed when the job ran.
+
+    >>> is_own_site("/elsewhere/site-packages/paceline/comm/torch_comm.py:12"), is_own_site("paceline/train.py:3")
+    (True, False)
+    """
+    parts = PurePosixPath(site.rpartition(":")[0]).parts
+    inner = [parts[at + 1 :] for at, part in enumerate(parts) if part == _PACKAGE.name]
+    return any(len(path) > 1 and _PACKAGE.joinpath(*path).is_file() for path in inner)
+
+
 def _sites(calls: Calls, waits: Waits) -> list[SiteCost]:
     """Return the calls, by site and operation, in which most time was waited."""
-    key = calls.site * (1 << 16) + calls.operation
+    shown = _shown_sites(calls.sites)
+    first = {site: number for number, site in reversed(list(enumerate(shown)))}
+    key = np.array([first[site] for site in shown], np.int64)[calls.site] * (1 << 16) + calls.operation
     keys, key_of_call = np.unique(key, return_inverse=True)
     totals = np.bincount(key_of_call, weights=waits.waited, minlength=len(keys))
     costs = []
@@ -80,7 +102,7 @@ def _sites(calls: Calls, waits: Waits) -> list[SiteCost]:
         share = float(by_rank[most] / waited.sum()) if most is not None and waited.sum() else 0.0
         costs.append(
             SiteCost(
-                site=calls.sites[int(keys[index]) >> 16],
+                site=shown[int(keys[index]) >> 16],
                 call=shown_name(BY_CODE[int(keys[index]) & 0xFFFF].name),
                 num_calls=int(here.sum()), seconds_waited=float(totals[index]) / 1e9,
                 longest=float(waited.max()) / 1e9, mostly_for=most, mostly_share=share,

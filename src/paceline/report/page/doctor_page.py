@@ -1,12 +1,15 @@
-"""What the doctor saw of a job, as a page: the verdict, and what cannot be said. There is no record to draw."""
+"""What the doctor saw of a job, as a page: the verdict, what cannot be said, and the stacks. No record is drawn."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from paceline.doctor.observed_job import Diagnosis
+from paceline.doctor.observed_job import Diagnosis, SeenRank
+from paceline.errors import name_ranks
 from paceline.guard.run.kept_source import keep_lines
-from paceline.report.page.page_values import Page, PageVerdict
+from paceline.process.native_stacks import Thread
+from paceline.report.page.page_values import Page, PageVerdict, RankStacks
 from paceline.report.page.rank_cards import rank_card, sentence
 
 
@@ -19,7 +22,23 @@ def page_of_diagnosis(diagnosis: Diagnosis) -> Page:
         ("ranks", f"{size}, by {job.ranks_from}"),
         ("looked at", time.strftime("%Y-%m-%d %H:%M:%S %z")),
     )
-    return Page(title=f"doctor: {job.name}", header=header, verdict=_verdict(diagnosis), missing=job.notes)
+    return Page(
+        title=f"doctor: {job.name}", header=header, verdict=_verdict(diagnosis), stacks=rank_stacks(job.ranks),
+        missing=job.notes,
+    )  # fmt: skip
+
+
+def rank_stacks(ranks: Sequence[SeenRank]) -> tuple[RankStacks, ...]:
+    """Return the stacks of all ranks; those that are at the same lines share theirs."""
+    groups: dict[tuple[tuple[str, tuple[tuple[str, str], ...]], ...], list[int]] = {}
+    for seen in ranks:
+        groups.setdefault(tuple(map(_thread_frames, seen.second.threads)), []).append(seen.rank)
+    return tuple(RankStacks(ranks=name_ranks(members), threads=threads) for threads, members in groups.items())
+
+
+def _thread_frames(thread: Thread) -> tuple[str, tuple[tuple[str, str], ...]]:
+    name = "main thread" if thread.is_main else thread.name
+    return name, tuple((frame.function, f"{frame.file}:{frame.line}") for frame in thread.frames)
 
 
 def _verdict(diagnosis: Diagnosis) -> PageVerdict:

@@ -98,6 +98,19 @@ class PageWarning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankStacks:
+    """The stacks of the threads of ranks that are all at the same lines, innermost frame first.
+
+    Attributes:
+        ranks: The ranks, as text.
+        threads: The name of each thread with its frames: function, and file.py:line.
+    """
+
+    ranks: str
+    threads: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """Everything that a page shows.
 
@@ -111,6 +124,7 @@ class Page:
         costs: Who waited, and for whom.
         steps: How long steps took.
         work: How even the work was, and what became of the samples.
+        stacks: Where the threads of ranks were, for a job that was looked at from outside.
         missing: What could not be read, as sentences.
     """
 
@@ -123,4 +137,5 @@ class Page:
     costs: Costs | None = None
     steps: Steps | None = None
     work: Work | None = None
+    stacks: tuple[RankStacks, ...] = ()
     missing: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ def page_of_run(run: RunFiles) -> Page:
         header=_header(run, calls),
         verdict=verdict,
         warnings=page_warnings(run),
-        figures=() if evidence is None or run.finding is not None else _figures(evidence),
+        figures=() if run.finding is not None else (*_bench_figures(run), *_figures(evidence)),
         timeline=timeline if calls is not None and len(calls) else None,
         costs=None if evidence is None or not len(evidence.calls) else evidence.costs,
         steps=None if evidence is None else evidence.steps,
@@ -78,13 +78,33 @@ def _header(run: RunFiles, calls: Calls | None) -> tuple[tuple[str, str], ...]:
     return tuple(header)
 
 
-def _figures(evidence: Evidence) -> tuple[tuple[str, str], ...]:
-    """Return what is worth knowing of a run without a finding."""
+def _bench_figures(run: RunFiles) -> list[tuple[str, str]]:
+    """Return what a benchmark has measured."""
+    if run.bench is None:
+        return []
+    target = "" if run.bench.expected is None else f" (target {run.bench.expected:.0f} %)"
+    return [
+        (f"utilisation of the accelerators{target}", f"{run.bench.utilisation:.1f} %"),
+        ("samples per second", f"{run.bench.samples_per_second:,.1f}"),
+        ("read", f"{run.bench.mib_per_second:,.1f} MiB/s"),
+    ]
+
+
+def _figures(evidence: Evidence | None) -> tuple[tuple[str, str], ...]:
+    """Return what is worth knowing of a run without a finding: shares of time that were lost first, largest on top."""
+    if evidence is None:
+        return ()
+    shares: list[tuple[float, str]] = []
     figures = []
     costs, work = evidence.costs, evidence.work
+    taken = [(epoch.seconds_waiting, epoch.seconds) for epoch in work.epochs] if work is not None else []
+    known_waits = [(waiting, seconds) for waiting, seconds in taken if waiting is not None and seconds]
+    if known_waits:
+        waiting, total = (sum(values) for values in zip(*known_waits, strict=True))
+        shares.append((waiting / total, "of its passes a rank waited for data"))
     if costs.ranks and costs.seconds and len(evidence.calls):
         waited = sum(cost.seconds_waited for cost in costs.ranks) / len(evidence.calls.ranks)
-        figures.append(("share of its time that a rank waited for others", f"{waited / costs.seconds:.1%}"))
+        shares.append((waited / costs.seconds, "of its time a rank waited for others"))
         most = max(costs.ranks, key=lambda cost: cost.seconds_caused)
         if most.seconds_caused > 0:
             figures.append(("others waited longest for", f"rank {most.rank}"))
@@ -100,7 +120,7 @@ def _figures(evidence: Evidence) -> tuple[tuple[str, str], ...]:
         for name in ("dropped", "repeated"):
             count = sum(epoch.counts.get(f"num_{name}", 0) for epoch in work.epochs)
             figures.append((f"samples {name}", f"{count:,}"))
-    return tuple(figures)
+    return (*((text, f"{share:.1%}") for share, text in sorted(shares, reverse=True)), *figures)
 
 
 def _when(text: str) -> str:

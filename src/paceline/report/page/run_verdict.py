@@ -11,6 +11,7 @@ from paceline.errors import name_ranks
 from paceline.guard.verdict.finding import Finding, RankGroup
 from paceline.guard.verdict.rank_names import naming
 from paceline.process.exit_codes import FINDING_CODE, signal_name, signal_of
+from paceline.report.evidence.bench_result import BenchResult
 from paceline.report.evidence.call_table import Calls
 from paceline.report.evidence.run_files import RunFiles
 from paceline.report.page.page_values import PageVerdict, PageWarning, RankCard
@@ -28,6 +29,8 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
         return _finding(run, run.finding, calls)
     outcome = (run.diagnosis or {}).get("outcome")
     ends = _ends(run)
+    if outcome == "ok" and run.bench is not None and not run.bench.is_reached:
+        return PageVerdict(tone="warn", label="below its target", summary=_below_text(run.bench))
     if outcome == "ok":
         num = run.world_size
         said = f"All {num:,} ranks stayed in line and ended well." if num > 1 else "The job ended well."
@@ -43,6 +46,11 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
         return PageVerdict(tone="bad", label="finding", summary=_UNREADABLE, groups=ends)
     said = "How the run ended is not on disk."
     return PageVerdict(tone="plain", label="not known", summary=said, groups=ends)
+
+
+def _below_text(bench: BenchResult) -> str:
+    target = "what the workload expects" if bench.expected is None else f"the target of {bench.expected:.0f} %"
+    return f"{bench.workload} kept its accelerators {bench.utilisation:.1f} % busy, below {target}: they wait for data."
 
 
 def page_warnings(run: RunFiles) -> tuple[PageWarning, ...]:

@@ -13,7 +13,10 @@ import { findSurface, fitSurface, makeLanes } from "./lanes.js";
 import { readRun } from "./run.js";
 import { state } from "./state.js";
 import { startTheme } from "./theme.js";
-import { showWhole } from "./view.js";
+import { setMode, setView, showWhole } from "./view.js";
+
+const CALLS_BEFORE = 5.5; // of the first difference
+const CALLS_AFTER = 4.5;
 
 function showColours() {
   readColours();
@@ -27,13 +30,23 @@ function startTimeline(text) {
   findSurface();
   showColours();
   makeLanes();
-  showWhole();
+  showFirst();
   startPointer();
   startKeyboard();
   startToolbar();
   new ResizeObserver(fitSurface).observe(state.surface.box);
   startLinks();
   state.surface.box.dataset.ready = "yes";
+}
+
+// A finding with a first difference is seen by call, where ranks part; everything else by time.
+function showFirst() {
+  const { divergence, is_finding: isFinding } = state.run;
+  showWhole();
+  if (isFinding && divergence) {
+    setMode("call");
+    setView(divergence.number - CALLS_BEFORE, divergence.number + CALLS_AFTER);
+  }
 }
 
 const timelineValues = find("timeline-data");

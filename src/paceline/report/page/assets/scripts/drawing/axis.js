@@ -46,9 +46,7 @@ export function drawAxis() {
   if (state.mode === "time") {
     drawSteps();
   }
-  for (const flag of state.flags) {
-    drawFlag(flag);
-  }
+  drawFlags();
   pen.fillStyle = colours.soft;
   pen.textAlign = "right";
   pen.fillText("rank", state.gutter - 8, 14);
@@ -106,16 +104,36 @@ function drawSteps() {
   }
 }
 
-function drawFlag([x, colour, text]) {
+// The last flag is the most important: those before it make way, and one without room has only its line.
+function drawFlags() {
+  const { pen } = state.surface;
+  pen.font = FLAG_FONT;
+  const taken = [];
+  for (const [x, colour, text] of [...state.flags].reverse()) {
+    const wide = pen.measureText(text).width + 10;
+    const left = placeOf(x, wide, taken);
+    if (left !== null) {
+      taken.push([left, left + wide]);
+      drawFlag(left, wide, colour, text);
+    }
+  }
+  pen.font = FONT;
+}
+
+// Where a flag goes: right of its line or, where another is, left of it; null if neither is free.
+function placeOf(x, wide, taken) {
+  const { gutter, width } = state;
+  const isFree = (left) => taken.every(([begin, end]) => left >= end || left + wide <= begin);
+  const right = Math.max(gutter, Math.min(x, width - wide));
+  return [right, x - wide].find((left) => left >= gutter && isFree(left)) ?? null;
+}
+
+function drawFlag(left, wide, colour, text) {
   const { colours, surface } = state;
   const { pen } = surface;
-  pen.font = FLAG_FONT;
-  const wide = pen.measureText(text).width + 10;
-  const left = Math.max(state.gutter, Math.min(x, state.width - wide));
   pen.fillStyle = colours[colour];
   pen.fillRect(left, AXIS_HEIGHT - 14, wide, 14);
   pen.fillStyle = colours.card;
   pen.textAlign = "left";
   pen.fillText(text, left + 5, AXIS_HEIGHT - 6.5);
-  pen.font = FONT;
 }
