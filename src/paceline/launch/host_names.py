@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -119,9 +118,3 @@ def _source_address(address: str) -> str:
         probe.connect((address, 9))
         return str(probe.getsockname()[0])
     return ""
-
-
-def num_slurm_nodes(environ: Mapping[str, str] | None = None) -> int:
-    """Return how many nodes the allocation has that we are in; 0 if there is none."""
-    text = (os.environ if environ is None else environ).get("SLURM_JOB_NUM_NODES", "")
-    return int(text) if text.isdecimal() else 0
