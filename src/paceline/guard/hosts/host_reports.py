@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import dataclass, field
 
-from paceline.guard.hosts.messages import (
+from paceline.guard.hosts.host_messages import (
     Answer,
     Ask,
     EndFacts,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 import zmq
 from zmq.utils import z85
 
+from paceline.guard.hosts.host_messages import MOST_BYTES
 from paceline.guard.hosts.keys import derive_secret
-from paceline.guard.hosts.messages import MOST_BYTES
 
 _MOST_CONNECTIONS = 4096
 _MOST_AT_ONCE = 2000  # messages that are taken in before anything else is done

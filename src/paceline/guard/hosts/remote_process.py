@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paceline.guard.hosts.messages import EndFacts, KernelFacts
+from paceline.guard.hosts.host_messages import EndFacts, KernelFacts
 from paceline.guard.observe.kernel_view import Activity, ProcessHandle
 
 _SHIFT = 32  # of the number of the host in the number of a process: two hosts may use the same numbers

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from paceline.errors import InputError
 from paceline.guard.observe.local_rings import LocalRings
-from paceline.guard.rank.host_folder import HEAD, PYTHON
 from paceline.guard.rank.watched_process import BUFFERS, RESULTS, RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions
+from paceline.guard.shared_memory.host_folder import HEAD, PYTHON
 from paceline.launch.node_command import NodeMeeting, node_meeting
 from paceline.launch.other_machines import launcher_elsewhere
 

@@ -127,14 +127,14 @@ class GoOn(msgspec.Struct, array_like=True, frozen=True, tag=7):
     pid: _Pid
 
 
-class End(msgspec.Struct, array_like=True, frozen=True, tag=8):
+class EndJob(msgspec.Struct, array_like=True, frozen=True, tag=8):
     """End all ranks."""
 
     finding: Annotated[bytes, msgspec.Meta(max_length=1 << 20)] = b""  # why, as JSON
 
 
 Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye
-Downward = Beat | Ask | GoOn | End
+Downward = Beat | Ask | GoOn | EndJob
 _Message = TypeVar("_Message")
 _ENCODER = msgspec.msgpack.Encoder()
 _UPWARD: msgspec.msgpack.Decoder[Upward] = msgspec.msgpack.Decoder(Upward)
