@@ -44,7 +44,10 @@ MPI = """
     time.sleep(float(sys.argv[2]) if folder else 0.0)
     odd = world.rank == world.size - 1
     if kind == "mismatch":
-        world.bcast(1, root=0) if odd else world.allreduce(1)
+        if odd:
+            world.bcast(1, root=0)
+        else:
+            world.allreduce(1)
     elif kind == "receive" and odd:
         world.recv(source=0, tag=7)
     elif kind == "cycle":

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from paceline.guard.hosts import host_messages
+from paceline.guard.hosts.ends_elsewhere import RankEnd, was_first
 from paceline.guard.hosts.link import HeadLink
 from paceline.guard.hosts.mirror import RingMirror, write_note
 from paceline.guard.hosts.remote_process import RemoteProcess, is_elsewhere, process_number
@@ -23,7 +24,6 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_to_json
-from paceline.guard.verdict.order_of_ends import may_be_ended_by_launcher
 
 _SILENT_SECONDS = 3.0  # without a beat, after which a host counts as not heard of
 _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question
@@ -216,7 +216,7 @@ class HeadRings(LocalRings):
             if finding is None or self._expects_more():
                 return None
             if self._settled is not None and self._settled == self._asked_numbers():
-                return self._with_hosts(finding)
+                return self.checked(finding)
             if not self._settle():
                 return None
         return None
@@ -229,19 +229,13 @@ class HeadRings(LocalRings):
         return bool(unseen) and time.monotonic() - self._unseen_since < _START_SECONDS
 
     def checked(self, finding: Finding) -> Finding | None:
-        """Return a finding, unless ranks of it were killed and may not have been before those of other hosts.
-
-        A launcher that has lost one rank kills all others. Clocks of hosts are compared, but a busy host may notice an
-        end late: so one end was before another only if that host has seen its rank alive afterwards.
-        """
+        """Return a finding with the names of hosts; None if ranks of it ended, and others may have been before them."""
         for job in self.known_jobs():
-            ends = {rank: end for rank, end in job.ends().items() if rank in job.ranks}
-            killed = {rank: job.ranks[rank].process for rank, end in ends.items() if may_be_ended_by_launcher(end)}
-            for rank in killed.keys() & set(finding.ranks):
-                others = [process for other, process in killed.items() if other not in finding.ranks]
-                apart = [process for process in others if process.host != killed[rank].host]
-                if any(process.alive_ns < killed[rank].ended_ns for process in apart):
-                    return None
+            ends = [
+                RankEnd.of(rank, end, job.ranks[rank].process) for rank, end in job.ends().items() if rank in job.ranks
+            ]
+            if not was_first(finding.ranks, ends):
+                return None
         return self._with_hosts(finding)
 
     def _asked_numbers(self) -> dict[bytes, int]:

@@ -45,6 +45,7 @@ class EndFacts(msgspec.Struct, array_like=True, frozen=True):
     alive_ns: _Count
     status: int | None
     memory_kills: _Count
+    error_ns: _Count = 0  # by how much these times may be wrong, because clocks are compared over a network
 
 
 class KernelFacts(msgspec.Struct, array_like=True, frozen=True):

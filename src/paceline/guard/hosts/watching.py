@@ -41,6 +41,7 @@ class Watching:
         self._is_known = False  # whether the head has answered our first word
         self._best: tuple[int, float] | None = None  # the shortest way to the head and back in ns, and when
         self._stopped_since: float | None = None
+        self._is_closed = False
         self.has_ended = False
         self.finding = b""
 
@@ -99,7 +100,10 @@ class Watching:
             self._link.send(host_messages.encode(hello))
         elif not self._is_known and self._num_beats >= _FIRST_BEATS:
             self._is_known = True
-            self._reports.shift_ns = self._reports.end_shift_ns
+            self._reports.shift_ns, self._reports.shift_error_ns = (
+                self._reports.end_shift_ns,
+                self._reports.end_error_ns,
+            )
             self._reports.tell_everything()
         elif self._is_known and beat.number != self._reports.marks.number and beat.echo_ns > self._told_at * 1e9:
             self._reports.tell_everything()  # the head had our beat after the report, and has not had the report
@@ -111,6 +115,7 @@ class Watching:
         if self._best is None or there_and_back <= self._best[0] or now - self._best[1] > _DRIFT_SECONDS:
             self._best = there_and_back, now
             self._reports.end_shift_ns = beat.sent_ns + there_and_back // 2 - now_ns
+            self._reports.end_error_ns = there_and_back // 2
 
     def _answer_for_head(self) -> None:
         """Let ranks go on that have stopped and hear nothing, because nobody hears us."""
@@ -124,6 +129,9 @@ class Watching:
 
     def close(self) -> None:
         """Tell the last, and leave."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._link.send(host_messages.encode(host_messages.Bye(number=self._reports.marks.number)))
         self._link.close(linger_seconds=1.0)
 

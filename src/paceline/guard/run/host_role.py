@@ -89,15 +89,15 @@ class FollowerRole(HostRole):
 def host_role(command: Sequence[str], options: WatchOptions) -> HostRole:
     """Return what this process is for a command; say in one line through which address other hosts are watched."""
     alone = HostRole(command=command)
-    meeting = node_meeting(command, os.environ)
-    if meeting is None and launcher_elsewhere(command) is None:
+    meeting, launcher = node_meeting(command, os.environ), launcher_elsewhere(command)
+    if meeting is None and launcher is None and not os.environ.get("SLURM_JOB_NODELIST"):
         return alone
     from paceline.launch.host_names import is_this_host, named_hosts  # with what a job on one machine does not need
 
     if meeting is None:
         hosts = named_hosts(command, os.environ)
         elsewhere = [host for host in hosts if not is_this_host(host)]
-        if hosts and not elsewhere:
+        if not elsewhere and (hosts or launcher != "srun"):
             return alone
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
