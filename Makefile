@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # every rank is a process of its own: without compiled files each would compile our code again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest test-guard test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
+.PHONY: demo test lint types pytest test-guard test-hosts test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
 .PHONY: test-torchrec test-browser test-wheel test-sanitizers wheel
 .PHONY: bench breaks screenshots fuzz chaos test-chaos soak clean
 
@@ -37,11 +37,15 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not mpi4py and not wheel'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not hosts and not mpi4py and not wheel'
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
 test-guard: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m programs tests/guard tests/doctor
+
+# Jobs on three hosts, which are made of this machine: only for root, and skipped with a word elsewhere.
+test-hosts: $(INSTALLED)
+	$(BIN)/pytest -m hosts tests/guard/hosts
 
 # torch's own tests of torch.distributed, with the guard and without it; EVERY=8 runs every eighth of them.
 EVERY ?= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,13 +26,13 @@ def named_hosts(command: Sequence[str], environ: Mapping[str, str]) -> list[str]
     ['n1', 'n2']
     >>> named_hosts(["srun", "python", "train.py"], {"SLURM_JOB_NODELIST": "n[1-2],m3"})
     ['n1', 'n2', 'm3']
-    >>> named_hosts(["python", "train.py", "-f", "n1"], {})
+    >>> named_hosts(["mpiexec", "-n", "2", "python", "train.py", "--host", "database"], {})
     []
     """
     at = next((at for at, word in enumerate(command) if PurePath(word).name in LAUNCHER_PROGRAMS), None)
     if at is None:
         return []
-    words, found = list(command[at + 1 :]), list[str]()
+    words, found = _own_words(command[at + 1 :]), list[str]()
     for number, word in enumerate(words):
         name, has_value, value = word.lstrip("-").partition("=")
         if not word.startswith("-"):
@@ -43,9 +42,15 @@ def named_hosts(command: Sequence[str], environ: Mapping[str, str]) -> list[str]
             found += expand_hosts(value)
         elif name in _FILES:
             found += _hosts_in_file(value)
-    if not found and PurePath(command[at]).name == "srun":
+    if not found:
         found = expand_hosts(environ.get("SLURM_JOB_NODELIST", ""))
     return list(dict.fromkeys(found))[:_MOST_HOSTS]
+
+
+def _own_words(words: Sequence[str]) -> list[str]:
+    """Return the words that are the launcher's, up to the program that it starts."""
+    ends = [at for at, word in enumerate(words) if PurePath(word).name.startswith("python") or word.endswith(".py")]
+    return list(words[: ends[0]] if ends else words)
 
 
 def expand_hosts(text: str) -> list[str]:
@@ -119,9 +124,3 @@ def _source_address(address: str) -> str:
         probe.connect((address, 9))
         return str(probe.getsockname()[0])
     return ""
-
-
-def num_slurm_nodes(environ: Mapping[str, str] | None = None) -> int:
-    """Return how many nodes the allocation has that we are in; 0 if there is none."""
-    text = (os.environ if environ is None else environ).get("SLURM_JOB_NUM_NODES", "")
-    return int(text) if text.isdecimal() else 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from paceline.process.launchers import LAUNCHER_MODULES
+from paceline.process.launchers import LAUNCHER_MODULES, LAUNCHER_PROGRAMS
 
 _PORT = 29500  # of torchrun, if none is given
 
@@ -36,10 +36,12 @@ def node_meeting(command: Sequence[str], environ: Mapping[str, str]) -> NodeMeet
     NodeMeeting(num_nodes=4, host='n1', port=29500, job='')
     >>> node_meeting(["torchrun", "--nproc-per-node", "2", "train.py"], {}) is None
     True
+    >>> node_meeting(["srun", "torchrun", "--nnodes", "2", "--master-addr", "n1", "train.py"], {}) is None
+    True
     """
     at = next((at for at, word in enumerate(command) if _is_torchrun(word)), None)
-    if at is None:
-        return None
+    if at is None or any(PurePath(word).name in LAUNCHER_PROGRAMS for word in command[:at]):
+        return None  # srun and others start it on all nodes
     options = _options(command[at + 1 :])
 
     def value(name: str) -> str:

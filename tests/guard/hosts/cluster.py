@@ -29,7 +29,7 @@ exec sleep infinity
 _REMOTE_SHELL = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do case "$1" in -[lop]) shift;; esac; shift; done
 host=$1; shift
-exec nsenter --target $(cat {folder}/$host.pid) --net --mount --uts --ipc --pid --time -- sh -c "$*"
+exec nsenter --target $(cat {folder}/$host.pid) --net --mount --uts --ipc --pid --time --wdns={folder} -- sh -c "$*"
 """
 
 
@@ -55,7 +55,7 @@ class Cluster:
         """Return the command that runs a command on a host."""
         pid = (self.folder / f"{name}.pid").read_text().strip()
         enter = ["--net", "--mount", "--uts", "--ipc", "--pid", "--time"]
-        return ["nsenter", "--target", pid, *enter, "--", *command]
+        return ["nsenter", "--target", pid, *enter, f"--wdns={self.folder}", "--", *command]
 
     def cut_off(self, name: str, address: str, *, is_cut: bool = True) -> None:
         """Let a host lose everything that it sends to an address, or reach it again."""

@@ -41,7 +41,7 @@ def start(folder: str, package: str, before: set[str]) -> None:
         import pathlib
 
         if "PACELINE_HEAD" in os.environ:
-            from paceline.guard.rank.host_folder import make_host_folder
+            from paceline.guard.shared_memory.host_folder import make_host_folder
 
             make_host_folder(folder)  # of a run that was started on another host
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from paceline.guard.hosts import messages
+from paceline.guard.hosts import host_messages
+from paceline.guard.hosts.ends_elsewhere import RankEnd, was_first
 from paceline.guard.hosts.link import HeadLink
 from paceline.guard.hosts.mirror import RingMirror, write_note
 from paceline.guard.hosts.remote_process import RemoteProcess, is_elsewhere, process_number
@@ -23,7 +24,6 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_to_json
-from paceline.guard.verdict.order_of_ends import may_be_ended_by_launcher
 
 _SILENT_SECONDS = 3.0  # without a beat, after which a host counts as not heard of
 _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question
@@ -91,12 +91,12 @@ class HeadRings(LocalRings):
     def hear(self) -> None:
         """Take in what watchers have said."""
         for link, content in self._link.receive():
-            message = messages.decode_upward(content)
+            message = host_messages.decode_upward(content)
             if message is None:
                 self._note_trouble("a watcher has sent something that cannot be read")
-            elif isinstance(message, messages.Beat):
+            elif isinstance(message, host_messages.Beat):
                 self._hear_beat(link, message)
-            elif isinstance(message, messages.Hello):
+            elif isinstance(message, host_messages.Hello):
                 self._welcome(link, message)
             elif link in self._hosts:
                 self._hear_host(self._hosts[link], message)
@@ -107,44 +107,44 @@ class HeadRings(LocalRings):
         if text not in self._troubles and len(self._troubles) < 100:
             self._troubles.append(text)
 
-    def _hear_beat(self, link: bytes, beat: messages.Beat) -> None:
+    def _hear_beat(self, link: bytes, beat: host_messages.Beat) -> None:
         host = self._hosts.get(link)
         number = -1 if host is None else self._taken.numbers.get(link, 0)
         if host is not None:
             host.heard_at = time.monotonic()
-        answer = messages.Beat(sent_ns=time.monotonic_ns(), echo_ns=beat.sent_ns, number=number)
-        self._link.send(link, messages.encode(answer))
+        answer = host_messages.Beat(sent_ns=time.monotonic_ns(), echo_ns=beat.sent_ns, number=number)
+        self._link.send(link, host_messages.encode(answer))
 
-    def _welcome(self, link: bytes, hello: messages.Hello) -> None:
-        if hello.protocol != messages.PROTOCOL or hello.version != messages.package_version():
+    def _welcome(self, link: bytes, hello: host_messages.Hello) -> None:
+        own = host_messages.package_version()
+        if hello.protocol != host_messages.PROTOCOL or hello.version != own:
             self._note_trouble(
-                f"{hello.host} has Paceline {hello.version}, and this host {messages.package_version()}: its ranks are "
-                "not watched"
+                f"{hello.host} has Paceline {hello.version}, and this host {own}: its ranks are not watched"
             )
         elif link not in self._hosts and len(self._hosts) < _MOST_HOSTS:
             self._hosts[link] = _Host(link, len(self._hosts), hello.host, time.monotonic())
 
-    def _hear_host(self, host: _Host, message: messages.Upward) -> None:
+    def _hear_host(self, host: _Host, message: host_messages.Upward) -> None:
         host.heard_at = time.monotonic()
         try:
-            if isinstance(message, messages.Report):
+            if isinstance(message, host_messages.Report):
                 if self._taken.takes(host.link, message.number, is_whole=message.is_whole):
                     self._take_report(host, message)
-            elif isinstance(message, messages.FreshFacts):
+            elif isinstance(message, host_messages.FreshFacts):
                 for pid, facts in message.facts.items():
                     if pid in host.processes:
                         host.processes[pid].note_facts(facts)
-            elif isinstance(message, messages.Past):
+            elif isinstance(message, host_messages.Past):
                 if message.pid in host.mirrors:
                     host.mirrors[message.pid].take_parts(message.parts)
-            elif isinstance(message, messages.Answer):
+            elif isinstance(message, host_messages.Answer):
                 self._taken.note_answer(host.link, message.question, is_same=message.is_same)
-            elif isinstance(message, messages.Bye):
+            elif isinstance(message, host_messages.Bye):
                 host.has_left = message.number == self._taken.numbers.get(host.link)
         except ValueError as error:
             self._note_trouble(f"{host.name} has sent something that cannot be used: {error}")
 
-    def _take_report(self, host: _Host, report: messages.Report) -> None:
+    def _take_report(self, host: _Host, report: host_messages.Report) -> None:
         for problem in report.problems:
             self._note_trouble(f"{host.name}: {problem}")
         if report.is_whole:
@@ -159,11 +159,11 @@ class HeadRings(LocalRings):
         for ring in report.rings:
             self._take_ring(host, ring)
 
-    def _take_ring(self, host: _Host, ring: messages.RingReport) -> None:
+    def _take_ring(self, host: _Host, ring: host_messages.RingReport) -> None:
         process = self._process_on(host, ring.pid)
         if ring.pid not in host.mirrors:
-            if len(host.mirrors) >= messages.MOST_RINGS:
-                raise ValueError(f"it tells of more than {messages.MOST_RINGS} ranks")
+            if len(host.mirrors) >= host_messages.MOST_RINGS:
+                raise ValueError(f"it tells of more than {host_messages.MOST_RINGS} ranks")
             host.mirrors[ring.pid] = RingMirror(self._folder, process.pid)
         mirror = host.mirrors[ring.pid]
         wrong = mirror.take_names(ring.names)
@@ -181,7 +181,7 @@ class HeadRings(LocalRings):
         super().wait(0.0)
         for host in self._hosts.values():
             if host.lives and not host.is_lost:
-                self._link.send(host.link, messages.encode(messages.Ask(question=0, number=0, num_calls=0)))
+                self._link.send(host.link, host_messages.encode(host_messages.Ask(question=0, number=0, num_calls=0)))
 
     def _process_on(self, host: _Host, pid: int) -> RemoteProcess:
         if pid not in host.processes:
@@ -194,7 +194,7 @@ class HeadRings(LocalRings):
         """Hand on what the judge has decided, and say who is not heard of."""
         for pid, mirror in host.mirrors.items():
             if mirror.wants_to_go_on():
-                self._link.send(host.link, messages.encode(messages.GoOn(pid=pid)))
+                self._link.send(host.link, host_messages.encode(host_messages.GoOn(pid=pid)))
         if not host.is_lost and host.lives and time.monotonic() - host.heard_at > _SILENT_SECONDS:
             self._lose(host)
 
@@ -216,7 +216,7 @@ class HeadRings(LocalRings):
             if finding is None or self._expects_more():
                 return None
             if self._settled is not None and self._settled == self._asked_numbers():
-                return self._with_hosts(finding)
+                return self.checked(finding)
             if not self._settle():
                 return None
         return None
@@ -229,19 +229,13 @@ class HeadRings(LocalRings):
         return bool(unseen) and time.monotonic() - self._unseen_since < _START_SECONDS
 
     def checked(self, finding: Finding) -> Finding | None:
-        """Return a finding, unless ranks of it were killed and may not have been before those of other hosts.
-
-        A launcher that has lost one rank kills all others. Clocks of hosts are compared, but a busy host may notice an
-        end late: so one end was before another only if that host has seen its rank alive afterwards.
-        """
+        """Return a finding with the names of hosts; None if ranks of it ended, and others may have been before them."""
         for job in self.known_jobs():
-            ends = {rank: end for rank, end in job.ends().items() if rank in job.ranks}
-            killed = {rank: job.ranks[rank].process for rank, end in ends.items() if may_be_ended_by_launcher(end)}
-            for rank in killed.keys() & set(finding.ranks):
-                others = [process for other, process in killed.items() if other not in finding.ranks]
-                apart = [process for process in others if process.host != killed[rank].host]
-                if any(process.alive_ns < killed[rank].ended_ns for process in apart):
-                    return None
+            ends = [
+                RankEnd.of(rank, end, job.ranks[rank].process) for rank, end in job.ends().items() if rank in job.ranks
+            ]
+            if not was_first(finding.ranks, ends):
+                return None
         return self._with_hosts(finding)
 
     def _asked_numbers(self) -> dict[bytes, int]:
@@ -254,8 +248,8 @@ class HeadRings(LocalRings):
         asked = self._taken.ask(set(self._asked_numbers()))
         num_calls = _LONG_PAST if len(self._elsewhere) <= _MANY_RANKS else _SHORT_PAST
         for link, number in asked.items():
-            ask = messages.Ask(question=self._taken.question, number=number, num_calls=num_calls)
-            self._link.send(link, messages.encode(ask))
+            ask = host_messages.Ask(question=self._taken.question, number=number, num_calls=num_calls)
+            self._link.send(link, host_messages.encode(ask))
         deadline = time.monotonic() + _SETTLE_SECONDS
         while self._taken.silent() and time.monotonic() < deadline:
             self.wait(0.05)
@@ -303,7 +297,7 @@ class HeadRings(LocalRings):
         now = time.monotonic()
         if now - host.end_sent_at > _END_AGAIN_SECONDS:
             host.end_sent_at = now
-            self._link.send(host.link, messages.encode(messages.End(finding=self._finding)))
+            self._link.send(host.link, host_messages.encode(host_messages.EndJob(finding=self._finding)))
         self.hear()
 
     def tell_finding(self, finding: Finding) -> None:
@@ -321,7 +315,7 @@ class HeadRings(LocalRings):
         """End watchers whose job is over, and let go of everything."""
         for host in self._hosts.values():
             if self._owns_hosts and not host.has_left:
-                self._link.send(host.link, messages.encode(messages.End()))
+                self._link.send(host.link, host_messages.encode(host_messages.EndJob()))
             for mirror in host.mirrors.values():
                 mirror.close()
         super().close()

@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import dataclass, field
 
-from paceline.guard.hosts.messages import (
+from paceline.guard.hosts.host_messages import (
     Answer,
     Ask,
     EndFacts,
@@ -50,11 +50,13 @@ class HostReports:
     Attributes:
         shift_ns: What is added to the times of calls, so that they are of the head's clock.
         end_shift_ns: The same for times at which processes ended, as it is known now: clocks may drift apart.
+        shift_error_ns: By how much the first may be wrong.
+        end_error_ns: By how much the second may be wrong.
     """
 
     def __init__(self, rings: LocalRings) -> None:
         self._rings = rings
-        self.shift_ns = self.end_shift_ns = 0
+        self.shift_ns = self.end_shift_ns = self.shift_error_ns = self.end_error_ns = 0
         self.marks = ToldMarks()
         self._told: dict[int, _Told] = {}
         self._notes: dict[int, NoteReport] = {}
@@ -126,6 +128,7 @@ class HostReports:
             alive_ns=max(0, process.alive_ns + self.end_shift_ns) if process.alive_ns else 0,
             status=process.status,
             memory_kills=max(0, process.memory_kills_since(kills_before)),
+            error_ns=max(self.shift_error_ns, self.end_error_ns) + abs(self.end_shift_ns - self.shift_ns),
         )
 
     def _look_at_notes(self) -> tuple[list[NoteReport], list[str]]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 import zmq
 from zmq.utils import z85
 
+from paceline.guard.hosts.host_messages import MOST_BYTES
 from paceline.guard.hosts.keys import derive_secret
-from paceline.guard.hosts.messages import MOST_BYTES
 
 _MOST_CONNECTIONS = 4096
 _MOST_AT_ONCE = 2000  # messages that are taken in before anything else is done
@@ -26,6 +26,11 @@ def _pair(secret: bytes, role: str) -> tuple[bytes, bytes]:
     """Return the public and the private key of a role."""
     private = z85.encode(derive_secret(secret, role))
     return zmq.curve_public(private), private
+
+
+def _set_keys(link: zmq.Socket[bytes], keys: tuple[bytes, bytes]) -> None:
+    link.setsockopt(zmq.CURVE_PUBLICKEY, keys[0])
+    link.setsockopt(zmq.CURVE_SECRETKEY, keys[1])
 
 
 def _set_limits(link: zmq.Socket[bytes]) -> None:
@@ -66,8 +71,8 @@ class HeadLink:
         self._allowed = z85.decode(_pair(secret, "host")[0])
         self._socket = self._context.socket(zmq.ROUTER)
         _set_limits(self._socket)
-        self._socket.curve_server = True
-        self._socket.curve_publickey, self._socket.curve_secretkey = _pair(secret, "head")
+        self._socket.setsockopt(zmq.CURVE_SERVER, 1)
+        _set_keys(self._socket, _pair(secret, "head"))
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         host, port = listening.getsockname()[:2]
@@ -128,8 +133,8 @@ class WatcherLink:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         _set_limits(self._socket)
-        self._socket.curve_serverkey = _pair(secret, "head")[0]
-        self._socket.curve_publickey, self._socket.curve_secretkey = _pair(secret, "host")
+        self._socket.setsockopt(zmq.CURVE_SERVERKEY, _pair(secret, "head")[0])
+        _set_keys(self._socket, _pair(secret, "host"))
         self._socket.setsockopt(zmq.ROUTING_ID, name)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what is said while nobody is there is not kept
         self._socket.setsockopt(zmq.RECONNECT_IVL, 100)

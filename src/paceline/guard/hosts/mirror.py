@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from paceline.guard.hosts.messages import NoteReport
+from paceline.guard.hosts.host_messages import NoteReport
 from paceline.guard.hosts.ring_image import unpack_parts
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.record_fields import WORD

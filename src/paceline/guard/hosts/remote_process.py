@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paceline.guard.hosts.messages import EndFacts, KernelFacts
+from paceline.guard.hosts.host_messages import EndFacts, KernelFacts
 from paceline.guard.observe.kernel_view import Activity, ProcessHandle
 
 _SHIFT = 32  # of the number of the host in the number of a process: two hosts may use the same numbers
@@ -42,6 +42,7 @@ class RemoteProcess(ProcessHandle):
         self._host, self._is_silent, self._end_host = host, is_silent, end_host
         self._facts = KernelFacts()
         self._kills = 0
+        self.error_ns = 0  # by how much the times of its end may be wrong
         self._when_is_unknown = False
 
     def note_facts(self, facts: KernelFacts) -> None:
@@ -58,7 +59,7 @@ class RemoteProcess(ProcessHandle):
         self._when_is_unknown = not end.alive_ns and not said_when
         self.note_alive(end.alive_ns)
         self.note_end(max(1, end.at_ns))
-        self.status, self._kills = end.status, end.memory_kills
+        self.status, self._kills, self.error_ns = end.status, end.memory_kills, end.error_ns
 
     @property
     def descriptor(self) -> int | None:

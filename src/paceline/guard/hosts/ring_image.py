@@ -32,10 +32,6 @@ class RingImage:
     def __init__(self) -> None:
         self._sent = numpy.zeros(layout.RING_BYTES, dtype=numpy.uint8)
 
-    def forget(self) -> None:
-        """Take nothing to have been sent."""
-        self._sent[:] = 0
-
     def changes(self, content: bytes, *, shift_ns: int, is_still: bool, num_calls: int) -> bytes:
         """Return what must be sent, and take it to have been sent.
 

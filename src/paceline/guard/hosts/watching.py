@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from paceline.guard.hosts import messages
+from paceline.guard.hosts import host_messages
 from paceline.guard.hosts.host_reports import HostReports
 from paceline.guard.hosts.link import WatcherLink
 from paceline.guard.observe.local_rings import LocalRings
@@ -41,6 +41,7 @@ class Watching:
         self._is_known = False  # whether the head has answered our first word
         self._best: tuple[int, float] | None = None  # the shortest way to the head and back in ns, and when
         self._stopped_since: float | None = None
+        self._is_closed = False
         self.has_ended = False
         self.finding = b""
 
@@ -53,16 +54,16 @@ class Watching:
         """Look at the rings once, tell what is new, and hear what the head says."""
         self._rings.jobs()
         for content in self._link.receive():
-            message = messages.decode_downward(content)
+            message = host_messages.decode_downward(content)
             if message is not None:
                 self._hear(message)
         if self._is_known:
             report = self._reports.look()
-            if report is not None and self._link.send(messages.encode(report)):
+            if report is not None and self._link.send(host_messages.encode(report)):
                 self._told_at = time.monotonic()
             facts = self._reports.fresh_facts()
             if facts is not None:
-                self._link.send(messages.encode(facts))
+                self._link.send(host_messages.encode(facts))
         self._beat()
         self._answer_for_head()
 
@@ -72,45 +73,49 @@ class Watching:
         if now - self._beat_at < pause:
             return
         self._beat_at = now
-        beat = messages.Beat(sent_ns=time.monotonic_ns(), number=self._reports.marks.number)
-        self._link.send(messages.encode(beat))
+        beat = host_messages.Beat(sent_ns=time.monotonic_ns(), number=self._reports.marks.number)
+        self._link.send(host_messages.encode(beat))
 
-    def _hear(self, message: messages.Downward) -> None:
+    def _hear(self, message: host_messages.Downward) -> None:
         self._heard_at = time.monotonic()
-        if isinstance(message, messages.Beat):
+        if isinstance(message, host_messages.Beat):
             self._hear_beat(message)
-        elif isinstance(message, messages.Ask):
+        elif isinstance(message, host_messages.Ask):
             for answer in self._reports.answer(message):
-                self._link.send(messages.encode(answer))
-        elif isinstance(message, messages.GoOn):
+                self._link.send(host_messages.encode(answer))
+        elif isinstance(message, host_messages.GoOn):
             self._reports.let_go_on(message.pid)
         else:
             self.has_ended, self.finding = True, message.finding or self.finding
 
-    def _hear_beat(self, beat: messages.Beat) -> None:
+    def _hear_beat(self, beat: host_messages.Beat) -> None:
         self._num_beats += 1
         self._compare_clocks(beat)
         if beat.number < 0:
             self._is_known = False
-            hello = messages.Hello(
-                protocol=messages.PROTOCOL, version=messages.package_version(), host=socket.gethostname(),
+            hello = host_messages.Hello(
+                protocol=host_messages.PROTOCOL, version=host_messages.package_version(), host=socket.gethostname(),
                 identity=_host_identity(),
             )  # fmt: skip
-            self._link.send(messages.encode(hello))
+            self._link.send(host_messages.encode(hello))
         elif not self._is_known and self._num_beats >= _FIRST_BEATS:
             self._is_known = True
-            self._reports.shift_ns = self._reports.end_shift_ns
+            self._reports.shift_ns, self._reports.shift_error_ns = (
+                self._reports.end_shift_ns,
+                self._reports.end_error_ns,
+            )
             self._reports.tell_everything()
         elif self._is_known and beat.number != self._reports.marks.number and beat.echo_ns > self._told_at * 1e9:
             self._reports.tell_everything()  # the head had our beat after the report, and has not had the report
 
-    def _compare_clocks(self, beat: messages.Beat) -> None:
+    def _compare_clocks(self, beat: host_messages.Beat) -> None:
         """Note how far the head's clock is ahead of ours, by the beat that came back fastest of late."""
         now_ns, now = time.monotonic_ns(), time.monotonic()
         there_and_back = now_ns - beat.echo_ns
         if self._best is None or there_and_back <= self._best[0] or now - self._best[1] > _DRIFT_SECONDS:
             self._best = there_and_back, now
             self._reports.end_shift_ns = beat.sent_ns + there_and_back // 2 - now_ns
+            self._reports.end_error_ns = there_and_back // 2
 
     def _answer_for_head(self) -> None:
         """Let ranks go on that have stopped and hear nothing, because nobody hears us."""
@@ -124,7 +129,10 @@ class Watching:
 
     def close(self) -> None:
         """Tell the last, and leave."""
-        self._link.send(messages.encode(messages.Bye(number=self._reports.marks.number)))
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._link.send(host_messages.encode(host_messages.Bye(number=self._reports.marks.number)))
         self._link.close(linger_seconds=1.0)
 
 

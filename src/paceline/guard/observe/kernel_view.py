@@ -29,6 +29,7 @@ _INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
 _INFO_EXIT = 1 << 3
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11  # Linux 6.15 and later tell a watcher the exit code
 _END_SECONDS = 5.0
+_MOST_PID = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,8 @@ class ProcessHandle:
         self.note_ends: Callable[[], None] | None = None  # notes all ends so far in their order, this one among them
         self._descriptor: int | None = None
         self._began = began
+        if self._is_elsewhere:
+            return
         try:
             self._descriptor = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -91,7 +94,14 @@ class ProcessHandle:
         if self.status is None and self._descriptor is not None:
             self.status = self._read_status()
 
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether it is of another host, as its number in a mirror says: only the head knows what becomes of it."""
+        return self.pid > _MOST_PID
+
     def _is_gone(self) -> bool:
+        if self._is_elsewhere:
+            return False
         if self._descriptor is None:
             return _began(self.pid) != self._began
         ends = select.poll()  # not select, which knows no descriptor beyond 1023
@@ -137,7 +147,7 @@ class ProcessHandle:
     @property
     def host(self) -> str:
         """The name of the host that it runs on; empty if it is this one."""
-        return ""
+        return "another host" if self._is_elsewhere else ""
 
     def kill(self) -> None:
         """End the process."""

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 
 from paceline.errors import InputError
 from paceline.guard.observe.local_rings import LocalRings
-from paceline.guard.rank.host_folder import HEAD, PYTHON
 from paceline.guard.rank.watched_process import BUFFERS, RESULTS, RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions
-from paceline.launch.host_names import is_this_host, named_hosts, own_addresses
+from paceline.guard.shared_memory.host_folder import HEAD, PYTHON
 from paceline.launch.node_command import NodeMeeting, node_meeting
 from paceline.launch.other_machines import launcher_elsewhere
 
@@ -90,13 +89,15 @@ class FollowerRole(HostRole):
 def host_role(command: Sequence[str], options: WatchOptions) -> HostRole:
     """Return what this process is for a command; say in one line through which address other hosts are watched."""
     alone = HostRole(command=command)
-    meeting = node_meeting(command, os.environ)
-    if meeting is None and launcher_elsewhere(command) is None:
+    meeting, launcher = node_meeting(command, os.environ), launcher_elsewhere(command)
+    if meeting is None and launcher is None and not os.environ.get("SLURM_JOB_NODELIST"):
         return alone
+    from paceline.launch.host_names import is_this_host, named_hosts  # with what a job on one machine does not need
+
     if meeting is None:
         hosts = named_hosts(command, os.environ)
         elsewhere = [host for host in hosts if not is_this_host(host)]
-        if hosts and not elsewhere:
+        if not elsewhere and (hosts or launcher != "srun"):
             return alone
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -116,6 +117,7 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
     """Return the head of a job whose launcher starts ranks on other hosts."""
     from paceline.guard.hosts.keys import new_secret
     from paceline.guard.hosts.link import listen
+    from paceline.launch.host_names import own_addresses
 
     addresses = own_addresses(elsewhere)
     if not addresses:
@@ -136,6 +138,7 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     """Return the head where the nodes of a job meet, and one that follows it on the others."""
     from paceline.guard.hosts.keys import derive_secret, read_secret, user_secret
     from paceline.guard.hosts.link import listen
+    from paceline.launch.host_names import addresses_of, is_this_host
 
     own = os.environ.get(_KEY)
     job = f"{meeting.host}:{meeting.port} {meeting.job}"
@@ -145,8 +148,6 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     if not is_this_host(meeting.host):
         options.on_unseen(f"the ranks of this host are judged with all others by Paceline at {address} (encrypted)")
         return FollowerRole(command=command, address=address, secret=secret)
-    from paceline.launch.host_names import addresses_of
-
     listening = listen(next((found for found in addresses_of(meeting.host)), meeting.host), port)
     _say_head(options, address)
     return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)

@@ -16,8 +16,8 @@ from paceline.guard.hosts.keys import KEY, read_secret
 from paceline.guard.hosts.watching import Watching
 from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.local_rings import LocalRings
-from paceline.guard.rank.host_folder import HEAD
 from paceline.guard.run.run_folder import become_judge, remove_stale_folders
+from paceline.guard.shared_memory.host_folder import HEAD
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
 
 _AFTER_SECONDS = 2.0  # how long to wait for others once all ranks have ended

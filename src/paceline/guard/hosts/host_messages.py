@@ -45,6 +45,7 @@ class EndFacts(msgspec.Struct, array_like=True, frozen=True):
     alive_ns: _Count
     status: int | None
     memory_kills: _Count
+    error_ns: _Count = 0  # by how much these times may be wrong, because clocks are compared over a network
 
 
 class KernelFacts(msgspec.Struct, array_like=True, frozen=True):
@@ -127,14 +128,14 @@ class GoOn(msgspec.Struct, array_like=True, frozen=True, tag=7):
     pid: _Pid
 
 
-class End(msgspec.Struct, array_like=True, frozen=True, tag=8):
+class EndJob(msgspec.Struct, array_like=True, frozen=True, tag=8):
     """End all ranks."""
 
     finding: Annotated[bytes, msgspec.Meta(max_length=1 << 20)] = b""  # why, as JSON
 
 
 Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye
-Downward = Beat | Ask | GoOn | End
+Downward = Beat | Ask | GoOn | EndJob
 _Message = TypeVar("_Message")
 _ENCODER = msgspec.msgpack.Encoder()
 _UPWARD: msgspec.msgpack.Decoder[Upward] = msgspec.msgpack.Decoder(Upward)

@@ -1,0 +1,46 @@
+"""Who was first, where ranks ended on different hosts: certainly, or nobody says."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.guard.hosts.ends_elsewhere import RankEnd, was_first
+
+_ERRORS = st.integers(0, 20)
+
+
+def _killed(rank: int, host: str, at_ns: int, alive_ns: int, error_ns: int = 0) -> RankEnd:
+    return RankEnd(
+        rank=rank, host=host, is_killed=True, is_failure=True, at_ns=at_ns, alive_ns=alive_ns, error_ns=error_ns
+    )
+
+
+def test_one_that_was_killed_is_not_named_if_another_may_have_been_before() -> None:
+    """The other host has noticed later, but has not seen its rank alive since."""
+    assert not was_first([5], [_killed(5, "n3", 100, 95), _killed(0, "", 130, 80)])
+
+
+def test_ranks_of_one_host_are_in_the_order_of_their_kernel() -> None:
+    assert was_first([5], [_killed(5, "n3", 100, 95), _killed(4, "n3", 101, 95)])
+
+
+def test_one_that_raised_is_named_if_others_raised_later() -> None:
+    first = RankEnd(rank=5, host="n3", is_killed=False, is_failure=True, at_ns=100, alive_ns=90, error_ns=5)
+    late = RankEnd(rank=0, host="", is_killed=False, is_failure=True, at_ns=106, alive_ns=90)
+    assert was_first([5], [first, late])
+    assert not was_first([0], [first, late])
+
+
+@given(st.integers(0, 100), st.integers(0, 100), _ERRORS, _ERRORS, st.integers(0, 40), st.data())
+def test_whoever_is_called_first_was_first(
+    true_first: int, true_second: int, error: int, other_error: int, late: int, data: st.DataObject
+) -> None:
+    """Clocks are wrong by up to their error, and ends are noticed late: it is never said of the second."""
+    shift = data.draw(st.integers(-error, error))
+    other_shift = data.draw(st.integers(-other_error, other_error))
+    seen_alive = data.draw(st.integers(-50, true_second))
+    first = _killed(5, "n3", 1000 + true_first + late + shift, 900, error)
+    second = _killed(0, "n1", 1000 + true_second + 7 + other_shift, 1000 + seen_alive + other_shift, other_error)
+    if was_first([5], [first, second]):
+        assert true_first <= true_second
