@@ -111,6 +111,7 @@ def soak(num_calls: int, num_ranks: int) -> dict[str, Any]:
         process.wait()
         outcome = json.loads((folder / "outcome.json").read_text())
         calls = sum(int(path.read_text()) for path in folder.glob("calls.*"))
+    warm = after_warm_up(measured)
     return {
         "num_ranks": num_ranks,
         "cores": len(os.sched_getaffinity(0)),
@@ -119,7 +120,7 @@ def soak(num_calls: int, num_ranks: int) -> dict[str, Any]:
         "exit_code": process.returncode,
         "finding": outcome["finding"] and outcome["finding"]["summary"],
         "warnings": [warning["summary"] for warning in outcome["warnings"]],
-        "memory": {name: growth(values) for name, values in after_warm_up(measured).items() if len(values) >= 5},
+        "memory": {name: growth(values) for name, values in warm.items() if len(values) >= 5},
         "measured_share": round(
             len(after_warm_up(measured).get("guard", [])) / max(1, len(measured.get("guard", []))), 2
         ),

@@ -43,6 +43,7 @@ def test_a_guard_that_has_shared_memory_beside_the_records_is_told() -> None:
         "calls": 1,
         "num_ranks": 1,
         "memory": memory,
+        "measured_share": 0.5,
     }
     assert soak.problems_of({**figures, "most_kib": {"records": 9, "records that it reads": 9}}, 1) == []
     (problem,) = soak.problems_of({**figures, "most_kib": {"records": 9, "records that it reads": 10}}, 1)
