@@ -50,7 +50,7 @@ def _names_on(
         lines = frozenset(map(_line, calls.values()))
         if len(calls) == num_members and len(lines) > 1 and _fit(calls):
             meetings[lines].append(calls)
-    found = {}
+    found: dict[tuple[str, _Line], str] = {}
     for lines, times in meetings.items():
         are_of_roles = sum(len(makers[line]) for line in lines) == num_members  # each rank has made just one of them
         if are_of_roles and (len(times) >= _OFTEN or _are_branches(inspection, times[0])):
