@@ -64,9 +64,9 @@ def batches(side: Side, count: int) -> Iterator[int]:
 def generator_of_batches_ends_early(side: Side, broken: bool) -> Calls:
     source = batches(side, 4 if broken and side.rank == 0 else 6)
     for _batch in source:
-        yield side.bcast()
+        yield side.bcast()  # <- here generator_of_batches_ends_early
         yield side.all_reduce()
-    yield side.all_gather()  # <- here generator_of_batches_ends_early
+    yield side.all_gather()
 
 
 # calls that one rank makes alone
