@@ -17,7 +17,7 @@ from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
 from paceline.guard.rank.mpi.mpi_buffers import dtype_code
-from paceline.guard.rank.refused_calls import was_refused
+from paceline.guard.rank.remarks.refused_calls import was_refused, withdraw
 from paceline.guard.run.kept_records import write_used
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.run.run_registry import (
@@ -222,10 +222,10 @@ def test_a_collective_that_is_taken_back_leaves_its_position_to_the_next(
     for _ in range(3):
         numbers.append(recorder.begin_collective(world, BARRIER, depth=1))
         recorder.unblock(numbers[-1])
-    recorder.withdraw(numbers[1])  # too late: there is a third
+    withdraw(recorder, numbers[1])  # too late: there is a third
     recorder.fail(numbers[2])
-    recorder.withdraw(numbers[2])
-    recorder.withdraw(numbers[2])
+    withdraw(recorder, numbers[2])
+    withdraw(recorder, numbers[2])
     assert recorder.position(world) == 2
     recorder.begin_collective(world, ALLREDUCE, depth=1)
     history = read(recorder).history(10)

@@ -64,9 +64,9 @@ def batches(side: Side, count: int) -> Iterator[int]:
 def generator_of_batches_ends_early(side: Side, broken: bool) -> Calls:
     source = batches(side, 4 if broken and side.rank == 0 else 6)
     for _batch in source:
-        yield side.bcast()
+        yield side.bcast()  # <- here generator_of_batches_ends_early
         yield side.all_reduce()
-    yield side.all_gather()  # <- here generator_of_batches_ends_early
+    yield side.all_gather()
 
 
 # calls that one rank makes alone
@@ -407,6 +407,17 @@ def worker_meets_in_between(side: Side, broken: bool) -> Calls:
             yield side.bcast()
 
 
+def worker_of_a_match_meets_in_between(side: Side, broken: bool) -> Calls:
+    for step in range(3):
+        match side.rank:
+            case 0:
+                yield side.bcast()
+            case _:
+                if broken and side.rank == 1 and step == 1:
+                    yield side.barrier()  # <- here worker_of_a_match_meets_in_between
+                yield side.bcast()
+
+
 class Model:
     def step(self, side: Side) -> Calls:
         yield side.all_reduce(4)
@@ -425,6 +436,27 @@ def subclass_of_one_rank(side: Side, broken: bool) -> Calls:
     model = ModelWithMetrics() if side.rank == 1 or not broken else Model()
     for _ in range(3):
         yield from model.step(side)
+
+
+def subclass_that_one_rank_lacks(side: Side, broken: bool) -> Calls:
+    model = Model() if side.rank == 1 and broken else ModelThatWaits()
+    for _ in range(3):
+        yield from model.step(side)
+
+
+class ModelThatWaits(Model):
+    def after(self, side: Side) -> Calls:
+        yield side.barrier()  # <- here subclass_that_one_rank_lacks
+
+
+def gathers_for_a_new_key(side: Side, broken: bool) -> Calls:
+    known: set[int] = set()
+    for step in range(4):
+        key = step % 2 if broken and side.rank == 0 else 0
+        if key not in known:
+            known.add(key)
+            yield side.all_gather()  # <- here gathers_for_a_new_key
+        yield side.all_reduce()
 
 
 # messages
@@ -494,6 +526,9 @@ PROGRAMS = [
     CauseProgram(roles_by_a_table, 3, (1,), Cause.SKIPPED_CALL),
     CauseProgram(worker_meets_in_between, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
     CauseProgram(subclass_of_one_rank, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
+    CauseProgram(worker_of_a_match_meets_in_between, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
+    CauseProgram(subclass_that_one_rank_lacks, 3, (1,), Cause.SKIPPED_CALL),
+    CauseProgram(gathers_for_a_new_key, 3, (0,), Cause.EXTRA_CALL),
     CauseProgram(halo_thinks_it_is_a_ring, 4, (3,), Cause.RECEIVE_WITHOUT_SEND),
     CauseProgram(one_end_marker_less, 4, (0,), Cause.RECEIVE_WITHOUT_SEND),
     CauseProgram(last_stage_sends_nothing_back, 3, (2,), Cause.RECEIVE_WITHOUT_SEND),

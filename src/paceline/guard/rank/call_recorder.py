@@ -30,7 +30,6 @@ from paceline.guard.rank.thread_slots import ThreadSlots
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import Board, pack_call, pack_size
 from paceline.guard.shared_memory.layout import NOTHING
-from paceline.guard.shared_memory.operations import BY_CODE, Operation
 from paceline.guard.shared_memory.record_fields import (
     COMMON,
     COMMON_WITH_SITE_PART,
@@ -243,31 +242,6 @@ class Recorder:
             return  # a later record has taken its place
         (flags,) = struct.unpack_from("<H", self._bytes, begin + _FLAGS_OFFSET)
         struct.pack_into("<H", self._bytes, begin + _FLAGS_OFFSET, flags | layout.FAILED)
-
-    def withdraw(self, number: int) -> None:
-        """Take back a collective that failed before it told anybody: the next one has its position.
-
-        One after which another thread has begun the next cannot be taken back.
-        """
-        begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
-        (record,) = struct.unpack_from("<Q", self._bytes, begin)
-        (sequence,) = struct.unpack_from("<Q", self._bytes, begin + OFFSETS["sequence"])
-        (index,) = struct.unpack_from("<H", self._bytes, begin + OFFSETS["communicator"])
-        known = next((known for known in self.communicators.values() if known.index == index), None)
-        if record != number + 1 or known is None or not sequence or self.position(known) != sequence:
-            return
-        struct.pack_into("<Q", self._bytes, begin + OFFSETS["sequence"], 0)
-        self._words[known.position_word] = sequence - 1
-        known.numbers = itertools.count(sequence)
-        if known.board_member is not None:
-            known.board_member.withdraw()
-
-    def operation_of(self, number: int) -> Operation | None:
-        """Return the operation of a call, unless a later one has taken its place in the ring."""
-        begin = _RECORDS_AT + (number & _SLOT_MASK) * _RECORD_BYTES
-        (record,) = struct.unpack_from("<Q", self._bytes, begin)
-        (code,) = struct.unpack_from("<H", self._bytes, begin + OFFSETS["operation"])
-        return BY_CODE.get(code) if record == number + 1 else None
 
     def begin_collective(
         self,

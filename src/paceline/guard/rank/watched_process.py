@@ -13,7 +13,7 @@ from typing import Any
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
-from paceline.guard.rank.refused_calls import was_refused
+from paceline.guard.rank.remarks.refused_calls import withdraw_if_refused
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.rank_start import RankStart
 from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS, hydra_job
@@ -132,8 +132,7 @@ class Session:
         """Remember which call raised, in case nobody catches the exception."""
         if self.recorder is not None:
             self.recorder.fail(number)
-            if was_refused(error, self.recorder.operation_of(number)):
-                self.recorder.withdraw(number)
+            withdraw_if_refused(self.recorder, number, error)
             with contextlib.suppress(AttributeError):  # an exception that takes no notes
                 error._paceline_call = number  # type: ignore[attr-defined]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, RankState, is_inter
-from paceline.guard.verdict.source.related_lines import relate_calls
+from paceline.guard.verdict.source.related_lines import are_alternatives
 
 _Line = tuple[str, ...]
 _OFTEN = 2  # how often lines must have met, where the source does not say that they belong together
@@ -50,7 +50,7 @@ def _names_on(
         lines = frozenset(map(_line, calls.values()))
         if len(calls) == num_members and len(lines) > 1 and _fit(calls):
             meetings[lines].append(calls)
-    found = {}
+    found: dict[tuple[str, _Line], str] = {}
     for lines, times in meetings.items():
         are_of_roles = sum(len(makers[line]) for line in lines) == num_members  # each rank has made just one of them
         if are_of_roles and (len(times) >= _OFTEN or _are_branches(inspection, times[0])):
@@ -60,10 +60,9 @@ def _names_on(
 
 
 def _are_branches(inspection: Inspection, calls: Mapping[int, Call]) -> bool:
-    """Say whether calls stand in two branches of one `if`: then a rank makes one of them, and never both."""
+    """Say whether calls from two lines stand in two branches."""
     first, *others = {_line(call): call for call in calls.values()}.values()
-    relations = [relate_calls(inspection, first, call) for call in others]
-    return len(others) == 1 and all(relation is not None and relation.fork is not None for relation in relations)
+    return len(others) == 1 and are_alternatives(inspection, first, others[0])
 
 
 def _line(call: Call) -> _Line:

@@ -39,6 +39,7 @@ from paceline.guard.verdict.source.passed_over import (
     can_be_passed_without_exception,
     can_end_early,
     counts_steps,
+    is_led_to_by_method,
     is_told_to_pass_over,
     may_come_after_several_rounds,
 )
@@ -120,9 +121,16 @@ def _by_what_was_done(inspection: Inspection, deviation: Deviation, relation: Li
             return _more_calls(inspection, deviation, relation, [line_of(deviation.odd_call)])
     elif left_out is None and (by_most := left_out_by_most(deviation)) is not None:
         if can_be_left_out(inspection, deviation.odd_call, deviation.usual_call):
-            return [explain_left_out(deviation.mirrored(), by_most)]
+            by_most_ranks = [explain_left_out(deviation.mirrored(), by_most)]
+            again = line_of(deviation.odd_call)
+            # one earlier call tells little: it may be one that is made once
+            may_repeat = can_be_made_again(inspection, deviation.odd_call, deviation.usual_call)
+            is_rare = deviation.past.count(again) == 1 and may_repeat
+            return (_more_calls(inspection, deviation, relation, [again]) if is_rare else []) + by_most_ranks
     elif extra and _may_have_passed_over(inspection, deviation):
         return []  # a call made again, or one that was passed over: the source is asked
+    elif extra and _may_be_another_method(inspection, deviation):
+        return [explain_passed_over(deviation), *_more_calls(inspection, deviation, relation, extra)]
     fewer = _fewer_calls(inspection, deviation, relation, left_out) if left_out else []
     more = _more_calls(inspection, deviation, relation, extra) if extra else []
     if left_out and extra and len(extra) < len(left_out):
@@ -136,6 +144,13 @@ def _may_have_passed_over(inspection: Inspection, deviation: Deviation) -> bool:
     is_new = not any_other_made(inspection, usual, deviation.usual) and line_of(usual) not in deviation.past
     is_alone = is_new or not can_be_made_again(inspection, odd, usual)
     return is_alone and can_be_left_out(inspection, usual, odd)
+
+
+def _may_be_another_method(inspection: Inspection, deviation: Deviation) -> bool:
+    """Say whether the others made a call that is new to all in a method, of which odd ranks may have another."""
+    usual = deviation.usual_call
+    is_new = not any_other_made(inspection, usual, deviation.usual) and line_of(usual) not in deviation.past
+    return is_new and is_led_to_by_method(inspection, usual, deviation.odd_call)
 
 
 def _came_early(deviation: Deviation, relation: LineRelation | None) -> Explanation | None:

@@ -14,7 +14,7 @@ from paceline.guard.shared_memory.operations import shown_name
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call
 from paceline.guard.verdict.source.control_flow import LineFlow, flow_of, goes_a_fixed_number_of_times
-from paceline.guard.verdict.source.user_source import SourceBlock, calls_by_name, condition_around
+from paceline.guard.verdict.source.user_source import SourceBlock, calls_a_method, calls_by_name, condition_around
 
 _RETRIES = re.compile(r"attempt|retry|retries|tries|^while True$", re.IGNORECASE)
 _NAMES_A_RANK = re.compile(
@@ -41,6 +41,17 @@ def can_be_left_out(inspection: Inspection, call: Call, other: Call) -> bool:
         or comes_next_round
         or any(map(_may_be_passed, _inner_flows(inspection, frames, differing)))
     )
+
+
+def is_led_to_by_method(inspection: Inspection, call: Call, other: Call) -> bool:
+    """Say whether a method leads to a call, and not to another: ranks may have objects of other classes."""
+    frames = _frames(call)
+    differing = _first_difference(frames, _frames(other))
+    if differing is None or differing + 1 >= len(frames):
+        return False
+    file, _, line = frames[differing].rpartition(":")
+    source = inspection.sources(file)
+    return source is not None and calls_a_method(source, int(line))
 
 
 def can_be_left_out_of(inspection: Inspection, call: Call, loop: SourceBlock, in_file: str) -> bool:
@@ -252,6 +263,7 @@ __all__ = [
     "counts_steps",
     "ends_by_condition",
     "inner_blocks",
+    "is_led_to_by_method",
     "is_told_to_pass_over",
     "may_come_after_several_rounds",
     "outermost_loop",

@@ -15,6 +15,7 @@ from paceline.guard.verdict.source.user_source import (
     SourceBlock,
     condition_around,
     function_line,
+    in_other_cases,
     loop_around,
     relate,
 )
@@ -64,6 +65,18 @@ def relate_calls(inspection: Inspection, first: Call, second: Call) -> LineRelat
             relation = relate(source, int(line), int(other_line)) if source is not None else None
             return _with_inner_blocks(inspection, replace(relation, file=file), first, second) if relation else None
     return None
+
+
+def are_alternatives(inspection: Inspection, first: Call, second: Call) -> bool:
+    """Say whether two calls stand in branches of one `if` or `match`: then a rank makes one of them, and never both."""
+    relation = relate_calls(inspection, first, second)
+    if relation is None or relation.fork is not None:
+        return relation is not None
+    pairs = zip(frames_of_call(first), frames_of_call(second), strict=False)
+    one, other = next((one, other) for one, other in pairs if one != other)
+    source = inspection.sources(relation.file)
+    lines = [int(frame.rpartition(":")[2]) for frame in (one, other)]
+    return source is not None and in_other_cases(source, *lines)
 
 
 def _with_inner_blocks(inspection: Inspection, relation: LineRelation, first: Call, second: Call) -> LineRelation:

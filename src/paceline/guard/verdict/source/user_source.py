@@ -124,6 +124,35 @@ def calls_by_name(source: str, line: int, name: str) -> bool:
     return _plain(name) in map(_plain, names)
 
 
+def in_other_cases(source: str, first: int, second: int) -> bool:
+    r"""Say whether two lines stand in different cases of one `match`.
+
+    >>> in_other_cases("match rank:\n    case 0:\n        a()\n    case _:\n        b()\n", 3, 5)
+    True
+    """
+    tree = parse(source)
+    if tree is None or function_of(tree, first) is not function_of(tree, second):
+        return False
+    one, other = list(around(tree, first)), list(around(tree, second))
+    shared = [node for node in one if isinstance(node, ast.Match) and node in other]
+    return any(
+        any(inner in case.body for inner in one) != any(inner in case.body for inner in other)
+        for node in shared
+        for case in node.cases
+    )
+
+
+def calls_a_method(source: str, line: int) -> bool:
+    r"""Say whether a line calls a method, or a function that is kept in an object.
+
+    >>> calls_a_method("self.report()\nsave()\n", 1), calls_a_method("self.report()\nsave()\n", 2)
+    (True, False)
+    """
+    tree = parse(source)
+    nodes = around(tree, line) if tree is not None else ()
+    return any(isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Subscript) for node in nodes)
+
+
 def _plain(name: str) -> str:
     return name.replace("_", "").casefold()
 
