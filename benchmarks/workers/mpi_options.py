@@ -31,7 +31,7 @@ def calls(now, num_bytes):
 
 
 figures = {}
-for size, text, num in ((8, "8 B", 1000), (2048, "2 KiB", 500), (1 << 20, "1 MiB", 20)):
+for size, text, num in ((8, "8 B", 1000), (2048, "2 KiB", 500), (1 << 20, "1 MiB", 10)):
     for name, call in calls(watched, size).items():
         figures[f"{name}, {text}"] = added(call, calls(plain, size)[name], calls=num, pairs=PAIRS)
 print(json.dumps(figures), flush=True)

@@ -190,6 +190,8 @@ def test_accesses_that_nothing_completed_and_locks_are_left_at_the_end(members: 
     fence(members)
     members[1].access(WRITES)
     assert [dropped.how for dropped in members[1].log.left()] == ["uncompleted"]
+    assert members[1].log.left() == []
+    members[1].access(WRITES)
     fence(members)
     assert members[1].log.left() == []
     members[2].log.epochs.lock(0, SHARED_LOCK, 1)

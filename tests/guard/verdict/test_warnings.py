@@ -158,7 +158,7 @@ def test_a_few_dropped_requests_wait_for_a_good_end_and_many_do_not() -> None:
     assert warnings_of(remarking(0, remark(what="Isend", count=8, **DROPPED)), ended_well=False)
 
 
-@pytest.mark.parametrize("how", ["left", "restarted", "freed"])
+@pytest.mark.parametrize("how", ["left", "restarted", "freed", "uncompleted", "held"])
 def test_each_end_of_a_request_has_its_own_advice(how: str) -> None:
     (warning,) = warnings_of(remarking(0, remark(WarningCause.REQUEST_NEVER_COMPLETED, "Recv_init", how=how)))
     (usual,) = warnings_of(remarking(0, remark(what="Recv_init", **DROPPED)))
@@ -317,3 +317,41 @@ def test_a_cause_that_does_not_exist_is_an_error_that_lists_them() -> None:
 )
 def test_a_comment_at_the_line_silences_a_cause(text: str, line: int, expected: bool) -> None:
     assert is_ignored(text, line, WarningCause.HANDLE_LEAK) is expected
+
+
+def reaching(*sides: tuple[int, int, str], target: int = 0) -> Remark:
+    """Return what a rank says of two accesses to one place: rank, line and operation of each."""
+    pair = [(rank, f"train.py:{line}" if line else "?:0", name) for rank, line, name in sides]
+    facts = {"on": WORLD, "target": target, "pair": pair}
+    return remark(WarningCause.BUFFER_IN_USE, "Win.Put", how="conflict", facts=facts)
+
+
+def test_accesses_to_one_place_are_told_once_with_the_one_that_writes_first() -> None:
+    put_and_get = ((2, 9, "Win.Get"), (1, 7, "Win.Put"))
+    states = [remarking(0), remarking(1, reaching(*put_and_get)), remarking(2, reaching(*put_and_get[::-1]))]
+    (warning,) = warnings_of(*states)
+    assert (warning.cause, warning.ranks) == (WarningCause.BUFFER_IN_USE, (1, 2))
+    assert warning.sites == ("train.py:7", "train.py:9")
+    assert warning.summary == (
+        "Win.Put at train.py:7 (rank 1) and Win.Get at train.py:9 (rank 2) reach for the same bytes of the window of "
+        "rank 0, not only to read them, and nothing orders these accesses"
+    )
+
+
+def test_ranks_that_reach_for_one_place_by_one_line_are_told_together() -> None:
+    same_line = [reaching((0, 7, "Win.Put"), (rank, 7, "Win.Put"), target=3) for rank in (1, 2)]
+    (warning,) = warnings_of(remarking(0), *(remarking(rank + 1, one) for rank, one in enumerate(same_line)))
+    assert warning.summary.startswith(
+        "ranks 0-2 reach for the same bytes of the window of rank 3 by Win.Put at train.py:7"
+    )
+    assert warning.sites == ("train.py:7",)
+
+
+def test_an_access_whose_line_has_not_been_read_yet_waits_for_the_next_look() -> None:
+    assert not warnings_of(remarking(0, reaching((0, 7, "Win.Put"), (1, 0, "Win.Put"))))
+
+
+def test_an_access_outside_of_any_epoch_has_words_of_its_own() -> None:
+    outside = remark(WarningCause.BUFFER_IN_USE, "Win.Get", how="outside")
+    (warning,) = warnings_of(remarking(0, outside))
+    assert warning.summary.startswith("Win.Get at train.py:4 reached for memory of a window outside of any epoch")

@@ -209,14 +209,15 @@ class WindowLog:
             self._show(accesses)
 
     def left(self) -> list[DroppedRequest]:
-        """Return what is open at the end: accesses that nothing has completed, and locks."""
+        """Return what is open at the end, once: accesses that nothing has completed, or else locks."""
         self.settle()
         found = {(one.access.site, one.access.operation): UNCOMPLETED for one in self._under_way}
-        lock_codes = {
-            target: BY_NAME["Win.Lock_all" if target == ANY else "Win.Lock"].code for target in self.epochs.locks
-        }
         if not found:
-            found = {(self.epochs.lock_sites[target], code): HELD_AT_END for target, code in lock_codes.items()}
+            for target in self.epochs.locks:
+                name = "Win.Lock_all" if target == ANY else "Win.Lock"
+                found[self.epochs.lock_sites[target], BY_NAME[name].code] = HELD_AT_END
+        self._under_way = []
+        self.epochs.locks.clear()
         return [DroppedRequest(site=site, operation=operation, how=how) for (site, operation), how in found.items()]
 
     # what they share
