@@ -101,9 +101,7 @@ WRONG_NUMBERS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         *[(ValueError, *wrong) for wrong in WRONG_NUMBERS],
     ],
 )
-def test_what_does_not_fit_is_refused(
-    error: type[Exception], call: Callable[..., Any], given: tuple[Any, ...]
-) -> None:
+def test_what_does_not_fit_is_refused(error: type[Exception], call: Callable[..., Any], given: tuple[Any, ...]) -> None:
     if any(isinstance(value, bytes) for value in given):
         error = BufferError  # of bytes, which cannot be written to
     with pytest.raises(error):
