@@ -11,7 +11,7 @@ import pytest
 import paceline
 
 HEAVY = ("torch", "mpi4py", "rich")
-NEED_TORCH = {"Batch", "Collate", "Jagged", "Loader", "in_step", "mean_loss"}
+NEED_TORCH = {"Batch", "Collate", "Jagged", "Loader", "Packed", "in_step", "mean_loss", "pack_step", "packed"}
 LIGHT = sorted(set(paceline.__all__) - NEED_TORCH)
 
 

@@ -109,7 +109,8 @@ def test_a_sampler_hands_out_lists_of_packs() -> None:
 def test_a_sampler_resumes_packs_on_other_ranks() -> None:
     plan = PackPlan(LENGTHS, world_size=2, max_tokens=12)
     samplers = [PlanSampler.of(plan, rank=rank) for rank in range(2)]
-    first = [sample for sampler in samplers for packs in list(sampler)[:2] for pack in packs for sample in pack]
+    consumed: list[Any] = [packs for sampler in samplers for packs in list(sampler)[:2]]
+    first = [sample for packs in consumed for pack in packs for sample in pack]
     state = samplers[0].state_dict(step=2)
     rest = []
     for rank in range(3):
