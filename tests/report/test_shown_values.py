@@ -1,4 +1,4 @@
-"""What a page shows beside the verdict: figures of a benchmark, stacks of the doctor, and lines that are the user's own."""
+"""What a page shows beside the verdict: figures of a benchmark, stacks of the doctor, and lines of the user's own."""
 
 from __future__ import annotations
 
