@@ -91,3 +91,6 @@ _.RESULTS_DIFFER
 
 # read by compiled code
 _.other_buffer
+
+# called by notebooks
+_._repr_html_
