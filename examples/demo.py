@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from paceline.cli.terminal.opened_page import has_display
+from paceline.cli.desktop.opened_page import has_display
 from paceline.launch.mpi_leftovers import mpi_files_now, remove_mpi_leftovers
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.procfs import children_of, mapped_files
