@@ -96,3 +96,6 @@ _.other_buffer
 _.cu_seqlens
 _.max_seqlen
 _.CUT
+
+# called by notebooks
+_._repr_html_

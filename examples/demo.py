@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from paceline.cli.opened_page import has_display
+from paceline.cli.desktop.opened_page import has_display
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.launch.mpiexec import find_mpiexec
 from paceline.process.procfs import children_of, mapped_files

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline.cli.desktop.opened_page import open_page
 from paceline.cli.main import main
-from paceline.cli.opened_page import open_page
 from paceline.report.text.cause_text import GENERAL_ADVICE, all_causes
 
 

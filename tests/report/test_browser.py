@@ -162,6 +162,7 @@ def test_other_pages_open_as_well(opened: Open, pages: Callable[[str], Path], na
 def test_the_timeline_zooms_and_moves_by_buttons_wheel_and_drag(opened: Open, pages: Callable[[str], Path]) -> None:
     with opened(pages("hang")) as tab:
         page = tab.page
+        page.click("#by-time")
         whole = tab.view()
         page.click("#zoom-in")
         near = tab.view()
@@ -202,6 +203,17 @@ def test_pointing_at_a_call_shows_its_details_and_a_click_keeps_them(
         assert "WORLD" in page.inner_text("#call-details")
 
 
+def test_a_finding_with_a_first_difference_opens_by_call_at_that_call(
+    opened: Open, pages: Callable[[str], Path]
+) -> None:
+    with opened(pages("hang")) as tab:
+        assert tab.page.get_attribute("#by-call", "aria-pressed") == "true"
+        first, last = tab.view()
+        assert last - first < 12
+        tab.page.click("#by-time")
+        assert tab.page.get_attribute("#by-time", "aria-pressed") == "true"
+
+
 def test_a_tap_on_a_phone_shows_the_details_of_a_call(opened: Open, pages: Callable[[str], Path]) -> None:
     with opened(pages("hang"), viewport=PHONE, has_touch=True, is_mobile=True) as tab:
         tab.page.locator("#by-call").tap()
@@ -214,6 +226,7 @@ def test_a_tap_on_a_phone_shows_the_details_of_a_call(opened: Open, pages: Calla
 def test_keys_go_from_call_to_call_and_rank_to_rank(opened: Open, pages: Callable[[str], Path]) -> None:
     with opened(pages("hang")) as tab:
         page = tab.page
+        page.click("#by-time")
         page.focus("#lanes")
         page.keyboard.press("ArrowRight")
         assert tab.state("selected") == "3-1"  # the rank of the finding first

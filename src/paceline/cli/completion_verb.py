@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from paceline.cli.completion_script import SCRIPTS, words_of
+from paceline.cli.desktop.completion_script import SCRIPTS, words_of
 from paceline.cli.verb_io import ExamplesFormatter
 
 _EPILOG = """\

@@ -24,7 +24,7 @@ from paceline.cli import (
     run_verb,
     watch_verb,
 )
-from paceline.cli.unread_output import drop_unread_output
+from paceline.cli.desktop.unread_output import drop_unread_output
 from paceline.cli.verb_io import say
 from paceline.errors import InputError, PacelineError, missing_extra
 from paceline.guard.rank.watched_process import RUN_FOLDER

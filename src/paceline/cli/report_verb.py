@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from paceline.cli.opened_page import open_page
+from paceline.cli.desktop.opened_page import open_page
 from paceline.cli.verb_io import check_writable, write_output
 
 _FAILED = 1

@@ -31,7 +31,7 @@ from paceline.report.text.finding_text import (
 from paceline.report.text.text_layout import layout_for
 
 if TYPE_CHECKING:
-    from paceline.cli.live_output import LiveOutput
+    from paceline.cli.desktop.live_output import LiveOutput
 
 _LINE_SECONDS = 10.0  # between two lines of the live view, where there is no terminal
 
@@ -90,7 +90,7 @@ def live_output(is_wanted: bool, every: float | None = None) -> LiveOutput | Non
         if every is not None:
             raise InputError("--every goes with --live")
         return None
-    from paceline.cli.live_output import LiveOutput  # with rich, which a run without a view does not need
+    from paceline.cli.desktop.live_output import LiveOutput  # with rich, which a run without a view does not need
 
     return LiveOutput(_LINE_SECONDS if every is None else check_positive("--every", every))
 

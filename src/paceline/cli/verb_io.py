@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from paceline.cli.unread_output import drop_stream
+from paceline.cli.desktop.unread_output import drop_stream
 from paceline.errors import InputError
 
 _EXAMPLES = "examples:\n"

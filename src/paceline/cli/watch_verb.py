@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _follow(run: OngoingRun, every: float) -> int:
-    from paceline.cli.live_output import LiveOutput
+    from paceline.cli.desktop.live_output import LiveOutput
     from paceline.errors import InputError
     from paceline.guard.observe.local_rings import LocalRings
     from paceline.guard.run.run_registry import is_ongoing, open_outcome, read_outcome, read_warnings

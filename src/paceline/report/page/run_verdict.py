@@ -50,7 +50,7 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
 
 def _below_text(bench: BenchResult) -> str:
     target = "what the workload expects" if bench.expected is None else f"the target of {bench.expected:.0f} %"
-    return f"{bench.workload} kept its accelerators {bench.utilisation:.1f} % busy, below {target}: they wait for data."
+    return f"The accelerators of {bench.workload} were {bench.utilisation:.1f} % busy, below {target}."
 
 
 def page_warnings(run: RunFiles) -> tuple[PageWarning, ...]:

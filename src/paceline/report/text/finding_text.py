@@ -18,7 +18,7 @@ from paceline.report.safe_text import terminal_safe
 from paceline.report.text.text_layout import PLAIN, TextLayout
 
 _WARNING = "paceline: warning:"
-_BRIEF = 90  # characters of what ended a rank that is not to blame
+_BRIEF = 140  # characters of what ended a rank that is not to blame
 _MOST_HOSTS = 4  # of a group, that are named
 
 
