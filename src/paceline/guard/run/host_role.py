@@ -138,7 +138,7 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     """Return the head where the nodes of a job meet, and one that follows it on the others."""
     from paceline.guard.hosts.keys import derive_secret, read_secret, user_secret
     from paceline.guard.hosts.link import listen
-    from paceline.launch.host_names import addresses_of, is_this_host
+    from paceline.launch.host_names import is_this_host, own_address
 
     own = os.environ.get(_KEY)
     job = f"{meeting.host}:{meeting.port} {meeting.job}"
@@ -148,7 +148,7 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     if not is_this_host(meeting.host):
         options.on_unseen(f"the ranks of this host are judged with all others by Paceline at {address} (encrypted)")
         return FollowerRole(command=command, address=address, secret=secret)
-    listening = listen(next((found for found in addresses_of(meeting.host)), meeting.host), port)
+    listening = listen(own_address(meeting.host), port)
     _say_head(options, address)
     return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
 
