@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from paceline.errors import InputError
 from paceline.guard.observe.local_rings import LocalRings
-from paceline.guard.rank.watched_process import BUFFERS, RESULTS, RUN_FOLDER
+from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
-from paceline.guard.run.watch_options import WatchOptions
+from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.host_folder import HEAD, PYTHON
 from paceline.launch.node_command import NodeMeeting, node_meeting
 from paceline.launch.other_machines import launcher_elsewhere
@@ -125,7 +125,8 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
     listening, secret = listen(addresses[0]), new_secret()
     address = _shown(addresses[0], listening.getsockname()[1])
     variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable}
-    names = [*variables, RUN_FOLDER, "PYTHONPATH", BUFFERS, RESULTS, *options.variables]
+    # only those that are set: Open MPI aborts for others
+    names = [*variables, RUN_FOLDER, "PYTHONPATH", *variables_of(options)]
     variables |= _handed_on(command, names)
     _say_head(options, address)
     return HeadRole(
