@@ -113,8 +113,21 @@ def own_addresses(hosts: Iterable[str]) -> list[str]:
     if not any(found):
         found = [_source_address(_FAR_AWAY), *addresses_of(socket.gethostname())]
     known = [address for address in dict.fromkeys(found) if address]
-    outward = [address for address in known if not address.startswith("127.") and address != "::1"]
+    outward = [address for address in known if not _is_loopback(address)]
     return (outward or known)[:4]
+
+
+def own_address(name: str) -> str:
+    """Return the address under which other hosts find this one by its name.
+
+    Many systems give their own name an address that only they can reach: then it is the one to the outside.
+    """
+    reachable = [address for address in addresses_of(name) if not _is_loopback(address)]
+    return [*reachable, *own_addresses([]), name][0]
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
 
 
 def _source_address(address: str) -> str:

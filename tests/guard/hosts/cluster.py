@@ -46,21 +46,12 @@ class Cluster:
     folder: Path
     names: tuple[str, ...]
     remote_shell: Path
-    prefix: str
-
-    def address(self, name: str) -> str:
-        return f"10.77.0.{self.names.index(name) + 1}"
 
     def on(self, name: str, command: Sequence[str]) -> list[str]:
         """Return the command that runs a command on a host."""
         pid = (self.folder / f"{name}.pid").read_text().strip()
         enter = ["--net", "--mount", "--uts", "--ipc", "--pid", "--time"]
         return ["nsenter", "--target", pid, *enter, f"--wdns={self.folder}", "--", *command]
-
-    def cut_off(self, name: str, address: str, *, is_cut: bool = True) -> None:
-        """Let a host lose everything that it sends to an address, or reach it again."""
-        verb = "add" if is_cut else "del"
-        _run("ip", "-n", f"{self.prefix}{name}", "route", verb, "blackhole", f"{address}/32")
 
 
 def can_make_hosts() -> bool:
@@ -91,7 +82,7 @@ def hosts_up(folder: Path, num: int = 3) -> Iterator[Cluster]:
             inits.append(_start_init(prefix, folder, name, number))
         for name, init in zip(names, inits, strict=True):
             _note_pid(folder, name, init)
-        yield Cluster(folder=folder, names=names, remote_shell=shell, prefix=prefix)
+        yield Cluster(folder=folder, names=names, remote_shell=shell)
     finally:
         for init in inits:
             init.kill()

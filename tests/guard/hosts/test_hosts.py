@@ -54,6 +54,9 @@ MPI = """
         world.recv(source=(world.rank + 1) % world.size)
     elif kind == "raises" and odd:
         raise ValueError("no")
+    elif kind == "watcher killed" and world.rank == 2:
+        os.kill(int((Path(folder) / "judge").read_text().split()[0]), 9)
+        time.sleep(5)
     elif kind == "leaves" and odd:
         os._exit(0)
     world.Barrier()
@@ -155,11 +158,16 @@ def test_a_correct_job_ends_as_it_would_bare(cluster: Cluster) -> None:
 
 
 def test_a_host_that_cannot_reach_the_head_harms_nobody(cluster: Cluster) -> None:
-    """The head is at an address of its own, so that the job itself is not cut off."""
-    subprocess.run(["ip", "-n", f"{cluster.prefix}n1", "addr", "add", "10.77.1.1/32", "dev", "lo"], check=True)
+    """Its watcher looks for the head where nobody is."""
     command = ["env", "PACELINE_HEAD=10.77.1.1:9", *_mpi(cluster, "correct", 1.0)]
     done, finding = _run(cluster, command)
     assert (done.returncode, finding, done.stdout.count("end")) == (0, None, 6), done.stderr
+
+
+def test_a_watcher_that_is_killed_harms_nobody(cluster: Cluster) -> None:
+    done, finding = _run(cluster, _mpi(cluster, "watcher killed", 2.0))
+    assert (done.returncode, finding, done.stdout.count("end")) == (0, None, 6), done.stderr
+    assert "n2 is not heard of" in done.stderr
 
 
 def test_one_command_on_each_node_gives_one_finding(cluster: Cluster) -> None:

@@ -28,6 +28,7 @@ class Watching:
     """The watching of one host.
 
     Attributes:
+        was_known: Whether the head has ever answered.
         has_ended: Whether the head has ended the job.
         finding: Why, as JSON; empty if there was no finding.
     """
@@ -38,7 +39,8 @@ class Watching:
         self._link = WatcherLink(addresses, secret, secrets.token_hex(8).encode())
         self._beat_at = self._heard_at = self._told_at = 0.0
         self._num_beats = 0
-        self._is_known = False  # whether the head has answered our first word
+        self._is_known = False  # whether the head knows us
+        self.was_known = False
         self._best: tuple[int, float] | None = None  # the shortest way to the head and back in ns, and when
         self._stopped_since: float | None = None
         self._is_closed = False
@@ -99,7 +101,7 @@ class Watching:
             )  # fmt: skip
             self._link.send(host_messages.encode(hello))
         elif not self._is_known and self._num_beats >= _FIRST_BEATS:
-            self._is_known = True
+            self._is_known = self.was_known = True
             self._reports.shift_ns, self._reports.shift_error_ns = (
                 self._reports.end_shift_ns,
                 self._reports.end_error_ns,

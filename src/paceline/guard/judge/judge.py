@@ -42,6 +42,7 @@ from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
 _STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
 _SWEEP_SECONDS = 0.1
+_SECONDS_PER_FAR_RANK = 2e-4  # added to it where all calls are compared, because ranks are on several hosts
 
 _Marks = dict[int, tuple[int, ...]]
 
@@ -164,7 +165,7 @@ class Judge:
     def _find_missed(self, job: WatchedJob, memory: _Memory) -> Finding | None:
         """Look for differing calls that both ranks missed because they came at the very same moment."""
         now = time.monotonic()
-        if now - memory.swept_at < _SWEEP_SECONDS:
+        if now - memory.swept_at < _SWEEP_SECONDS + (_SECONDS_PER_FAR_RANK * len(job.ranks) if job.is_spread else 0.0):
             memory.is_unswept = True  # ranks that have missed each other may never change anything again
             return None
         memory.swept_at, memory.is_unswept = now, False

@@ -14,6 +14,7 @@ from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_from_json
 
+_SILENT_SECONDS = 30.0  # without an answer of the head, before that is told
 _LAST_SECONDS = 2.0  # for the head to say what it has found, once the launcher here has failed
 
 
@@ -31,6 +32,7 @@ class FollowingRun(JudgedRun):
     ) -> None:
         super().__init__(rings, folder, options, command)
         self._watching = Watching(rings, [address], secret)
+        self._address, self._began, self._has_told = address, time.monotonic(), False
 
     def look(self) -> Finding | None:
         """Tell the head what has changed; return what it has found, if anything."""
@@ -49,8 +51,19 @@ class FollowingRun(JudgedRun):
 
     def _follow(self) -> Finding | None:
         self._watching.look()
+        self._tell_silence()
         if not self._watching.finding:
             return None
         finding = finding_from_json(json.loads(self._watching.finding))
         self._watching.close()
         return finding
+
+    def _tell_silence(self) -> None:
+        """Say once that nobody judges, if the head does not answer."""
+        silent = not self._watching.was_known and time.monotonic() - self._began > _SILENT_SECONDS
+        if silent and not self._has_told:
+            self._has_told = True
+            self._options.on_unseen(
+                f"nobody answers at {self._address}, so the ranks of this host are not judged: is `paceline run` "
+                "started there too, with the same key (~/.config/paceline/key, or PACELINE_KEY), and within reach?"
+            )

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from paceline.errors import InputError
 from paceline.guard.observe.local_rings import LocalRings
-from paceline.guard.rank.watched_process import BUFFERS, RESULTS, RUN_FOLDER
+from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
-from paceline.guard.run.watch_options import WatchOptions
+from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.host_folder import HEAD, PYTHON
 from paceline.launch.node_command import NodeMeeting, node_meeting
 from paceline.launch.other_machines import launcher_elsewhere
@@ -125,7 +125,8 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
     listening, secret = listen(addresses[0]), new_secret()
     address = _shown(addresses[0], listening.getsockname()[1])
     variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable}
-    names = [*variables, RUN_FOLDER, "PYTHONPATH", BUFFERS, RESULTS, *options.variables]
+    # only those that are set: Open MPI aborts for others
+    names = [*variables, RUN_FOLDER, "PYTHONPATH", *variables_of(options)]
     variables |= _handed_on(command, names)
     _say_head(options, address)
     return HeadRole(
@@ -138,7 +139,7 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     """Return the head where the nodes of a job meet, and one that follows it on the others."""
     from paceline.guard.hosts.keys import derive_secret, read_secret, user_secret
     from paceline.guard.hosts.link import listen
-    from paceline.launch.host_names import addresses_of, is_this_host
+    from paceline.launch.host_names import is_this_host, own_address
 
     own = os.environ.get(_KEY)
     job = f"{meeting.host}:{meeting.port} {meeting.job}"
@@ -148,7 +149,7 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     if not is_this_host(meeting.host):
         options.on_unseen(f"the ranks of this host are judged with all others by Paceline at {address} (encrypted)")
         return FollowerRole(command=command, address=address, secret=secret)
-    listening = listen(next((found for found in addresses_of(meeting.host)), meeting.host), port)
+    listening = listen(own_address(meeting.host), port)
     _say_head(options, address)
     return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
 

@@ -1,0 +1,88 @@
+"""What a command makes of this process: alone without a port, the head, or one that follows a head elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paceline.guard.run import host_role as roles
+from paceline.guard.run.host_role import FollowerRole, HeadRole, HostRole, host_role
+from paceline.guard.run.watch_options import WatchOptions
+from paceline.launch import host_names
+
+_FAR = "192.0.2.7"  # of documentation: it is nobody's
+
+
+@pytest.fixture(autouse=True)
+def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("SLURM_JOB_NODELIST", "PACELINE_KEY", "PET_NNODES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(host_names, "own_addresses", lambda hosts: ["127.0.0.1"])
+
+
+def _role(command: str) -> tuple[HostRole, list[str]]:
+    said: list[str] = []
+    return host_role(command.split(), WatchOptions(on_unseen=said.append)), said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mpiexec -n 4 python train.py",
+        "mpiexec -host localhost -n 4 python train.py",
+        "mpiexec -n 4 python train.py --host far.example",
+        "torchrun --nproc-per-node 2 train.py",
+        "torchrun --nnodes 1 --master-addr 192.0.2.7 train.py",
+        "python train.py --nnodes 2 --master-addr 192.0.2.7",
+    ],
+)
+def test_a_job_on_one_machine_opens_no_port_and_says_nothing(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "_head", lambda *args: pytest.fail("a port was opened"))
+    monkeypatch.setattr(roles, "_node_role", lambda *args: pytest.fail("a port was opened"))
+    role, said = _role(command)
+    assert type(role) is HostRole
+    assert (list(role.command), role.variables, said) == (command.split(), {}, [])
+
+
+@pytest.mark.parametrize("command", [f"mpiexec -hosts {_FAR},localhost python train.py", "srun python train.py"])
+def test_a_launcher_that_starts_ranks_elsewhere_makes_a_head(command: str) -> None:
+    role, said = _role(command)
+    assert isinstance(role, HeadRole)
+    port = role.listening.getsockname()[1]
+    role.listening.close()
+    assert said == [f"watching other hosts through 127.0.0.1:{port} (encrypted, with a key of this run)"]
+    assert role.variables["PACELINE_HEAD"] == f"127.0.0.1:{port}"
+    assert role.variables["PACELINE_KEY"] == role.secret.hex()
+    assert role.secret.hex() not in repr(list(role.command)) + "".join(said)
+
+
+def test_names_are_added_to_what_srun_hands_on_and_no_value() -> None:
+    role, _ = _role("srun --export=PATH,HOME python train.py")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert role.command[1].startswith("--export=PATH,HOME,PACELINE_HEAD,PACELINE_KEY,")
+    assert role.secret.hex() not in role.command[1]
+
+
+def test_nodes_that_meet_elsewhere_follow_the_head_there() -> None:
+    role, said = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:29400 train.py")
+    assert isinstance(role, FollowerRole)
+    assert role.address == f"{_FAR}:29401"
+    assert said == [f"the ranks of this host are judged with all others by Paceline at {_FAR}:29401 (encrypted)"]
+
+
+def test_without_the_extra_the_job_runs_and_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "find_spec", lambda name: None)
+    role, said = _role(f"mpiexec -hosts {_FAR} python train.py")
+    assert type(role) is HostRole
+    assert len(said) == 1
+    assert "pip install 'paceline[hosts]'" in said[0]
+
+
+def test_a_key_that_cannot_be_used_does_not_stop_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_KEY", "not a key")
+    role, said = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:29400 train.py")
+    assert type(role) is HostRole
+    assert "each is watched alone: PACELINE_KEY is not a key" in said[0]
