@@ -31,7 +31,7 @@ SAVE_SECONDS = 30.0  # for ranks that were told to end, as torchrun gives
 def local_command(world_size: int, carrier: str | None, command: Sequence[str]) -> list[str]:
     """Return the command that starts a number of ranks of a script or program on this machine."""
     program = _program(command)
-    if (carrier or _carrier_of(command)) == "mpi":
+    if (carrier or carrier_of_script(Path(command[0]))) == "mpi":
         return [*find_mpiexec().command(world_size, clean_up=True), *program]
     return [*own_module("paceline.launch.local_ranks"), str(world_size), *program]
 
@@ -47,12 +47,11 @@ def _program(command: Sequence[str]) -> list[str]:
     return list(command)
 
 
-def _carrier_of(command: Sequence[str]) -> str:
+def carrier_of_script(script: Path) -> str:
     """See from a script what it uses: mpi4py, if it names it, otherwise torch.
 
     A script that imports mpi4py may still leave the ranks to torch: it initialises torch and names no communicator.
     """
-    script = Path(command[0])
     text = script.read_text(errors="replace") if script.suffix == ".py" else ""
     only_torch = "init_process_group" in text and "COMM_" not in text
     return "mpi" if "mpi4py" in text and not only_torch else "torch"

@@ -1,0 +1,1 @@
+"""Tests of users on real ranks: a plugin of pytest for the mark `ranks`."""
