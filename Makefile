@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types pytest test-guard test-hosts test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
 .PHONY: test-torchrec test-browser test-wheel test-sanitizers wheel
-.PHONY: bench breaks screenshots fuzz chaos test-chaos soak clean
+.PHONY: bench breaks screenshots docs fuzz chaos test-chaos soak test-newcomer clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -167,6 +167,14 @@ breaks: $(INSTALLED)
 	$(BIN)/python docs/write_breaks.py benchmarks/results/lab.json docs/breaks.md
 	$(BIN)/python docs/write_doctor.py benchmarks/results/doctor.json docs/doctor.md
 
+# The documentation as a site, in site/. Any warning is an error: a link that leads nowhere, a page that is in no menu.
+docs: .venv-docs/.installed
+	.venv-docs/bin/python -m mkdocs build --strict --quiet
+
+# README's commands from top to bottom, as somebody new would type them: a fresh environment, nothing cached.
+test-newcomer:
+	bash docs/newcomer.sh
+
 # The pictures in README and docs, of real runs.
 screenshots: $(INSTALLED) chromium
 	$(BIN)/python docs/images/screenshots.py
@@ -182,6 +190,11 @@ $(EXTENSION): ;
 
 $(BENCH_INSTALLED): $(INSTALLED) benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet --no-compile --requirement benchmarks/requirements.txt
+	@touch $@
+
+.venv-docs/.installed: docs/requirements.txt constraints.txt
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --no-compile --requirement docs/requirements.txt
 	@touch $@
 
 .venv-wheel/.installed: constraints.txt
@@ -219,4 +232,4 @@ define borrow
 endef
 
 clean:
-	rm -rf .venv .venv-openmpi .venv-torchrec .venv-wheel .sanitized dist $(EXTENSION) .mpi4py-tests .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-openmpi .venv-torchrec .venv-wheel .venv-docs .venv-newcomer site .sanitized dist $(EXTENSION) .mpi4py-tests .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

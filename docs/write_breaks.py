@@ -55,7 +55,7 @@ def document(cases: Iterable[Case], record: Mapping[str, Any]) -> str:
     for concept, group in groupby(cases, key=lambda case: case.concept):
         parts += ["", f"## {concept[0].upper()}{concept[1:]}"]
         for case in group:
-            parts += ["", *_section(case, figures[case.id])]
+            parts += ["", *case_section(case, figures[case.id])]
     return "\n".join(parts) + "\n"
 
 
@@ -116,7 +116,8 @@ def _measured(record: Mapping[str, Any]) -> str:
     )
 
 
-def _section(case: Case, results: Mapping[str, Any]) -> Iterator[str]:
+def case_section(case: Case, results: Mapping[str, Any]) -> Iterator[str]:
+    """Give the text of one case; the first line is its heading."""
     yield f"### {case.id}"
     yield f"\n**{case.title}** ({case.carrier}, {case.num_ranks} ranks)"
     yield f"\n{case.symptom}"

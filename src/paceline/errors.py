@@ -51,7 +51,8 @@ class EmptyPlanError(InputError):
 
 _EXTRAS = {
     "torch": "torch", "mpi4py": "mpi", "py_spy": "doctor", "fsspec": "bench", "google_crc32c": "bench", "h5py": "bench",
-    "PIL": "bench", "pyarrow": "bench", "yaml": "bench", "s3fs": "bench",
+    "PIL": "bench", "pyarrow": "bench", "yaml": "bench", "s3fs": "bench", "prometheus_client": "prometheus",
+    "tensorboard": "tensorboard", "wandb": "wandb", "opentelemetry": "opentelemetry",
 }  # fmt: skip
 
 

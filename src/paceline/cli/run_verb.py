@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.verb_io import ExamplesFormatter, check_positive, check_writable, make_folder, say
+from paceline.cli.verb_io import ExamplesFormatter, add_metrics_option, check_positive, check_writable, make_folder, say
 
 if TYPE_CHECKING:
     from paceline.guard.run.watch_options import WatchOptions
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 # options that are followed by their value
 TAKE_A_VALUE = (
     "-n", "--carrier", "--json", "--out", "--trace", "--timeout", "--notice", "--every", "--ignore", "--buffers",
+    "--metrics",
 )  # fmt: skip
 _EPILOG = """\
 examples:
@@ -69,6 +71,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--every", type=float, metavar="S", help="with --live and no terminal: seconds between lines (default: 10)"
     )
+    add_metrics_option(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the launcher's command, after --")
     parser.set_defaults(run=run)
 
@@ -90,12 +93,15 @@ def spell_out(arguments: Sequence[str]) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
+    from paceline.cli.metrics_output import metrics_output
     from paceline.cli.shown_run import live_output, shown_run
 
     command, watching = _command(options), _watch_options(options)
     make_folder(watching.out)
     check_writable(options.json_file, options.trace)
-    result = shown_run(command, watching, live=live_output(options.live, options.every), is_raw=options.raw)
+    live = live_output(options.live, options.every)
+    with metrics_output(options.metrics, is_guard=True) as metrics:
+        result = shown_run(command, replace(watching, on_look=metrics.look), live=live, is_raw=options.raw)
     if options.trace and result.records is not None:
         _write_trace(result.records, Path(options.trace))
     return result.exit_code

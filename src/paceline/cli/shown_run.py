@@ -6,7 +6,7 @@ What it returns is what the guard returns; a fault in showing never reaches the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from paceline.report.text.text_layout import layout_for
 
 if TYPE_CHECKING:
     from paceline.cli.desktop.live_output import LiveOutput
+    from paceline.guard.observe.local_rings import LocalRings
 
 _LINE_SECONDS = 10.0  # between two lines of the live view, where there is no terminal
 
@@ -72,7 +73,7 @@ def shown_run(
         on_output=None if is_raw else pass_on,
     )
     if live is not None:
-        options = replace(options, on_look=live.look)
+        options = replace(options, on_look=_both(options.on_look, live.look))
     try:
         result = watched_run(command, options)
     finally:
@@ -82,6 +83,14 @@ def shown_run(
         say(f"paceline: {live.problem}")
     _say_result(result)
     return result
+
+
+def _both(first: Callable[[LocalRings], None], second: Callable[[LocalRings], None]) -> Callable[[LocalRings], None]:
+    def look(rings: LocalRings) -> None:
+        first(rings)
+        second(rings)
+
+    return look
 
 
 def live_output(is_wanted: bool, every: float | None = None) -> LiveOutput | None:

@@ -84,3 +84,11 @@ def write_output(path: Path, text: str) -> bool:
         say(f"paceline: {path} cannot be written: {error.strerror}")
         return False
     return True
+
+
+def add_metrics_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option to the parser of a verb."""
+    parser.add_argument(
+        "--metrics", action="append", default=[], metavar="KIND[:WHERE]",
+        help="hand rates, waits, imbalance and padding to prometheus, tensorboard, wandb or opentelemetry",
+    )  # fmt: skip

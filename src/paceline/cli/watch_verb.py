@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.verb_io import check_positive, say
+from paceline.cli.verb_io import add_metrics_option, check_positive, say
 from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--every", type=float, default=10.0, metavar="S", help="without a terminal: seconds between lines (default: 10)"
     )
+    add_metrics_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -49,11 +51,12 @@ def run(options: argparse.Namespace) -> int:
             terminal_safe(f"  {each.folder}   {' '.join(each.command)}   in {each.cwd}") for each in runs
         )
         raise InputError(f"{len(runs)} runs are in progress; name one by its folder:\n{listed}")
-    return _follow(runs[0], every)
+    return _follow(runs[0], every, options.metrics)
 
 
-def _follow(run: OngoingRun, every: float) -> int:
+def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
     from paceline.cli.desktop.live_output import LiveOutput
+    from paceline.cli.metrics_output import metrics_output
     from paceline.errors import InputError
     from paceline.guard.observe.local_rings import LocalRings
     from paceline.guard.run.run_registry import is_ongoing, open_outcome, read_outcome, read_warnings
@@ -64,14 +67,17 @@ def _follow(run: OngoingRun, every: float) -> int:
         outcome_file = open_outcome(run)
     except OSError as error:
         raise InputError(f"{run.folder} cannot be read: {error.strerror}") from None
+    began = time.monotonic() - (time.time() - run.began)
+    metrics = metrics_output(asked, began=began, is_guard=False)
     say(f"paceline: watching {terminal_safe(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
     rings = LocalRings(run.folder)
-    live = LiveOutput(every, began=time.monotonic() - (time.time() - run.began))
+    live = LiveOutput(every, began=began)
     num_warnings = 0
     try:
         while is_ongoing(run) and live.problem is None:
             rings.wait(LOOK_SECONDS)
             live.look(rings)
+            metrics.look(rings)
             for warning in read_warnings(run)[num_warnings:]:
                 num_warnings += 1
                 live.warn(warning)
@@ -81,6 +87,7 @@ def _follow(run: OngoingRun, every: float) -> int:
         return 0
     finally:
         live.close()
+        metrics.close()
         rings.close()
     if live.problem is not None and is_ongoing(run):  # otherwise the run ended and removed its folder under us
         raise InputError(live.problem)

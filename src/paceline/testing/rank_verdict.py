@@ -38,7 +38,9 @@ class RankReports:
 
     def expected_failure(self) -> str | None:
         """Return why the test was expected to fail, if it did on this rank; otherwise None."""
-        return next((report.wasxfail for report in self.reports if report.skipped and hasattr(report, "wasxfail")), None)
+        return next(
+            (report.wasxfail for report in self.reports if report.skipped and hasattr(report, "wasxfail")), None
+        )
 
     def has_ended(self) -> bool:
         """Return whether the rank came to the end of the test."""

@@ -160,8 +160,8 @@ def _add_sections(item: pytest.Item, reports: list[RankReports]) -> None:
     """Show what each rank has printed; ranks that printed the same share a section."""
     ranks_by_text: dict[tuple[str, str], list[int]] = {}
     for of_rank in reports:
-        for section in of_rank.reports[-1].sections if of_rank.reports else ():  # the last has those of all
-            ranks_by_text.setdefault(section, []).append(of_rank.rank)
+        for title, text in of_rank.reports[-1].sections if of_rank.reports else ():  # the last has those of all
+            ranks_by_text.setdefault((title, text), []).append(of_rank.rank)
     for (title, text), ranks in ranks_by_text.items():
         stream, _, when = title.removeprefix("Captured ").rpartition(" ")
         item.add_report_section(when, f"{stream} of {name_ranks(ranks)}", text)

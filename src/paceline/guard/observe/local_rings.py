@@ -93,6 +93,11 @@ class LocalRings:
         self._hidden: set[int] = set()  # rings of hosts that are not heard of: their ranks may do anything
         self._num_started = 0  # processes that have left a note that they are ranks
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self._folder
+
     def jobs(self) -> list[WatchedJob]:
         """Return the jobs that are known now."""
         names = names_in(self._folder)

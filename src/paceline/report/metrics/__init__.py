@@ -1,0 +1,1 @@
+"""What the live view knows of a run as metrics, for tools that draw and keep them."""
