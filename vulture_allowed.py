@@ -99,3 +99,12 @@ _.CUT
 
 # called by notebooks
 _._repr_html_
+
+# called by pytest, by their names
+_.pytest_configure
+_.pytest_itemcollected
+_.pytest_runtest_logreport
+_.pytest_collectreport
+_.ranks_comm
+_.setup
+_.runtest

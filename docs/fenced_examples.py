@@ -10,7 +10,7 @@ import griffe
 _EXAMPLE = re.compile(r"^( *)>>> .*(?:\n(?!\1?\s*$)\1.*)*", flags=re.MULTILINE)  # up to an empty line
 
 
-class FencedExamples(griffe.Extension):
+class FencedExamples(griffe.Extension):  # type: ignore[misc]
     """Puts each example of each docstring into a fence."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:

@@ -1,7 +1,7 @@
-"""What MkDocs does for the site beyond the files in docs/: pages that are made from the tree, and links that leave docs/.
+"""What MkDocs does beyond the files in docs/: pages that are made from the tree, and links that leave docs/.
 
-README becomes the first page, every case of the lab a page with its symptom as title, every public name an entry of the
-reference. Files of the tree that pages link to become pages with their text, so the site needs no other host.
+README becomes the first page, every case of the lab a page with its symptom as title, every public name an entry of
+the reference. Files of the tree that pages link to become pages with their text, so the site needs no other host.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "docs")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from write_breaks import case_section  # noqa: E402
+from docs.write_breaks import case_section  # noqa: E402
 
 from paceline.lab.case import Case, all_cases  # noqa: E402
 

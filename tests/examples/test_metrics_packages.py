@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -176,12 +177,27 @@ def names_in_messages(bodies: list[bytes]) -> set[str]:
 
 def names_in_offline_run(path: Path) -> set[str]:
     from wandb.proto.wandb_internal_pb2 import Record
-    from wandb.sdk.internal.datastore import DataStore
 
-    store, names = DataStore(), set()
-    store.open_for_scan(str(path))
-    while (data := store.scan_data()) is not None:
-        for item in Record.FromString(data).history.item:
-            key = item.key or ".".join(item.nested_key)
-            names.add(f"paceline_{key.split('/')[1]}" if "/" in key else key)
-    return names
+    keys = [
+        item.key or ".".join(item.nested_key) for data in logged(path) for item in Record.FromString(data).history.item
+    ]
+    return {f"paceline_{key.split('/')[1]}" if "/" in key else key for key in keys}
+
+
+def logged(path: Path) -> Iterator[bytes]:
+    """The records of a file of wandb, which is a log as LevelDB has it: blocks of 32 KiB, a header for each part."""
+    content, block, header = path.read_bytes(), 32768, 7
+    at, parts = header, b""  # the file's own header comes first
+    while at + header <= len(content):
+        left = block - at % block
+        if left < header:
+            at += left
+            continue
+        _, size, kind = struct.unpack_from("<IHB", content, at)
+        if kind == 0:
+            return  # nothing was written from here on
+        parts += content[at + header : at + header + size]
+        at += header + size
+        if kind in (1, 4):  # whole, or the last part
+            yield parts
+            parts = b""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from paceline.cli.metrics_output import MetricsOutput, metrics_output
 from paceline.errors import InputError
 from paceline.guard.observe.gauges import JobView, RankView
 from paceline.report.metrics.exporter import make_exporter
 from paceline.report.metrics.loader_work import RecentWork, WorkNotes
 from paceline.report.metrics.measures import METRICS, find_measures
+from paceline.report.metrics.metrics_output import MetricsOutput, metrics_output
 
 ROOT = Path(__file__).parents[2]
 VIEW = JobView(
@@ -100,7 +100,7 @@ def test_an_unknown_kind_is_refused_with_those_that_exist() -> None:
 
 def test_under_the_guard_no_exporter_may_start_processes() -> None:
     with pytest.raises(InputError, match=re.escape("use paceline watch --metrics wandb:here")):
-        metrics_output(["wandb:here"], is_guard=True)
+        metrics_output(["wandb:here"], print, is_guard=True)
 
 
 class BrokenExporter:
@@ -113,11 +113,12 @@ class BrokenExporter:
         raise AssertionError("it was given up")
 
 
-def test_a_fault_of_an_exporter_is_told_once_and_never_raised(capsys: pytest.CaptureFixture[str]) -> None:
-    with MetricsOutput({"broken": BrokenExporter()}) as output:
+def test_a_fault_of_an_exporter_is_told_once_and_never_raised() -> None:
+    told: list[str] = []
+    with MetricsOutput({"broken": BrokenExporter()}, told.append) as output:
         output.export_all((), seconds=0.0)
         output.export_all((), seconds=1.0)
-    assert capsys.readouterr().err == "paceline: broken: no more metrics: OSError: no space left\n"
+    assert told == ["paceline: broken: no more metrics: OSError: no space left"]
 
 
 def test_the_dashboard_draws_every_metric_and_no_other() -> None:

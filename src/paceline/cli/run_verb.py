@@ -93,14 +93,14 @@ def spell_out(arguments: Sequence[str]) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """Run the job; print what was found; return the exit code."""
-    from paceline.cli.metrics_output import metrics_output
     from paceline.cli.shown_run import live_output, shown_run
+    from paceline.report.metrics.metrics_output import metrics_output
 
     command, watching = _command(options), _watch_options(options)
     make_folder(watching.out)
     check_writable(options.json_file, options.trace)
     live = live_output(options.live, options.every)
-    with metrics_output(options.metrics, is_guard=True) as metrics:
+    with metrics_output(options.metrics, say, is_guard=True) as metrics:
         result = shown_run(command, replace(watching, on_look=metrics.look), live=live, is_raw=options.raw)
     if options.trace and result.records is not None:
         _write_trace(result.records, Path(options.trace))

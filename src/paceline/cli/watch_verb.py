@@ -56,11 +56,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
     from paceline.cli.desktop.live_output import LiveOutput
-    from paceline.cli.metrics_output import metrics_output
     from paceline.errors import InputError
     from paceline.guard.observe.local_rings import LocalRings
     from paceline.guard.run.run_registry import is_ongoing, open_outcome, read_outcome, read_warnings
     from paceline.guard.run.watched_run import LOOK_SECONDS
+    from paceline.report.metrics.metrics_output import metrics_output
     from paceline.report.safe_text import terminal_safe
 
     try:
@@ -68,7 +68,7 @@ def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
     except OSError as error:
         raise InputError(f"{run.folder} cannot be read: {error.strerror}") from None
     began = time.monotonic() - (time.time() - run.began)
-    metrics = metrics_output(asked, began=began, is_guard=False)
+    metrics = metrics_output(asked, say, began=began, is_guard=False)
     say(f"paceline: watching {terminal_safe(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
     rings = LocalRings(run.folder)
     live = LiveOutput(every, began=began)

@@ -36,7 +36,7 @@ from paceline.testing.ranks_mark import OF_SESSION, SessionFiles, is_plain
 
 _CARRIERS = ("torch", "mpi")
 # what ranks must not do by themselves: start further processes, ask at a terminal, or write where this session writes
-_OF_THIS_SESSION = {
+_OF_THIS_SESSION: dict[str, Any] = {
     "numprocesses": None, "maxprocesses": None, "dist": "no", "distload": False, "tx": [], "looponfail": False,
     "usepdb": False, "trace": False, "xmlpath": None, "pastebin": None, "report_log": None,
     "lf": False, "failedfirst": False, "newfirst": False, "stepwise": False, "cacheclear": False,

@@ -25,7 +25,7 @@ class Label(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class RunMetric:
     """One thing that is measured.
 
     Attributes:
@@ -39,36 +39,36 @@ class Metric:
     label: Label = Label.NONE
 
 
-RANKS = Metric(name="paceline_ranks", text="Ranks in each state.", label=Label.STATE)
-SECONDS = Metric(name="paceline_run_seconds", text="Time since the run began.")
-STEPS = Metric(name="paceline_steps", text="Steps of the rank that has made the fewest.")
-RATE = Metric(name="paceline_steps_per_second", text="Steps per second over the last ten seconds.", label=Label.RANK)
-IN_CALLS = Metric(
+RANKS = RunMetric(name="paceline_ranks", text="Ranks in each state.", label=Label.STATE)
+SECONDS = RunMetric(name="paceline_run_seconds", text="Time since the run began.")
+STEPS = RunMetric(name="paceline_steps", text="Steps of the rank that has made the fewest.")
+RATE = RunMetric(name="paceline_steps_per_second", text="Steps per second over the last ten seconds.", label=Label.RANK)
+IN_CALLS = RunMetric(
     name="paceline_in_calls_ratio",
     text="Share of the last seconds that a rank spent inside calls: waiting for others, and moving data.",
     label=Label.RANK,
 )
-WAITING = Metric(
+WAITING = RunMetric(
     name="paceline_waiting_seconds", text="How long a rank has been in its call; 0 if it is in none.", label=Label.RANK
 )
-WAITED_FOR = Metric(
+WAITED_FOR = RunMetric(
     name="paceline_waited_for", text="1 if others have waited for this rank for a second or more.", label=Label.RANK
 )
-LAST = Metric(
+LAST = RunMetric(
     name="paceline_last_ratio", text="Share of the last 200 calls that a rank entered last.", label=Label.RANK
 )
-LATE = Metric(
+LATE = RunMetric(
     name="paceline_late_seconds",
     text="How long after the median rank the rank comes that is mostly last; 0 if none is.",
 )
-IMBALANCE_BEFORE = Metric(
+IMBALANCE_BEFORE = RunMetric(
     name="paceline_imbalance_before", text="Work of the busiest rank over the mean, as samples were dealt."
 )
-IMBALANCE_AFTER = Metric(
+IMBALANCE_AFTER = RunMetric(
     name="paceline_imbalance_after", text="Work of the busiest rank over the mean, after balancing."
 )
-PADDING = Metric(name="paceline_padding_ratio", text="Share of the rows of the last steps that is padding.")
-DATA_WAITING = Metric(
+PADDING = RunMetric(name="paceline_padding_ratio", text="Share of the rows of the last steps that is padding.")
+DATA_WAITING = RunMetric(
     name="paceline_data_waiting_ratio",
     text="Share of the last seconds that a rank waited for its loader.",
     label=Label.RANK,
@@ -90,7 +90,7 @@ class Measure:
         job: Which job of the run, counted from 0: a run may have several.
     """
 
-    metric: Metric
+    metric: RunMetric
     value: float
     of: str = ""
     job: int = 0
@@ -144,7 +144,7 @@ def _of_work(work: RecentWork) -> Iterator[Measure]:
         yield Measure(metric=DATA_WAITING, value=share, of=str(rank))
 
 
-def _known(values: Iterable[tuple[Metric, float | None]], *, of: str = "", job: int = 0) -> Iterator[Measure]:
+def _known(values: Iterable[tuple[RunMetric, float | None]], *, of: str = "", job: int = 0) -> Iterator[Measure]:
     for metric, value in values:
         if value is not None:
             yield Measure(metric=metric, value=value, of=of, job=job)

@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 
-from paceline.report.metrics.measures import Label, Measure, Metric
+from paceline.report.metrics.measures import Label, Measure, RunMetric
 
 _SECONDS = 10.0  # between two messages to the collector
 
@@ -25,7 +25,7 @@ class OpenTelemetryExporter:
     def __init__(self, endpoint: str | None) -> None:
         self._endpoint = endpoint
         self._provider: MeterProvider | None = None
-        self._gauges: dict[Metric, Any] = {}
+        self._gauges: dict[RunMetric, Any] = {}
 
     def export(self, measures: Sequence[Measure], *, seconds: float) -> None:
         """Set the gauges; a thread sends them now and then."""

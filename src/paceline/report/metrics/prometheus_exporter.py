@@ -52,7 +52,7 @@ class PrometheusExporter:
             self._served = None
 
 
-class _LatestMeasures(Collector):
+class _LatestMeasures(Collector):  # type: ignore[misc]
     """What is shown when somebody scrapes."""
 
     def __init__(self) -> None:

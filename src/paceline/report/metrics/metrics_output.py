@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
-from paceline.cli.verb_io import say
 from paceline.errors import InputError
 from paceline.guard.observe.gauges import Gauges
 from paceline.guard.observe.local_rings import LocalRings
@@ -24,11 +23,15 @@ class MetricsOutput:
 
     Args:
         exporters: By the text that has named them.
+        tell: Shows a line to the user.
         began: When the run began, by the monotonic clock.
     """
 
-    def __init__(self, exporters: dict[str, MetricsExporter], began: float | None = None) -> None:
+    def __init__(
+        self, exporters: dict[str, MetricsExporter], tell: Callable[[str], None], began: float | None = None
+    ) -> None:
         self._exporters = dict(exporters)
+        self._tell = tell
         self._began = time.monotonic() if began is None else began
         self._gauges = Gauges(began)
         self._notes: WorkNotes | None = None
@@ -80,14 +83,17 @@ class MetricsOutput:
     def _give_up(self, name: str, exporters: Sequence[str], error: Exception) -> None:
         for exporter in exporters:
             del self._exporters[exporter]
-        say(f"paceline: {name}: no more metrics: {type(error).__name__}: {terminal_safe(str(error))}")
+        self._tell(f"paceline: {name}: no more metrics: {type(error).__name__}: {terminal_safe(str(error))}")
 
 
-def metrics_output(asked: Sequence[str], *, began: float | None = None, is_guard: bool) -> MetricsOutput:
+def metrics_output(
+    asked: Sequence[str], tell: Callable[[str], None], *, began: float | None = None, is_guard: bool
+) -> MetricsOutput:
     """Return what `--metrics` asks for; it does nothing if that is nothing.
 
     Args:
         asked: The values of the option.
+        tell: Shows a line to the user.
         began: When the run began, by the monotonic clock; now, if it is None.
         is_guard: Whether this process ends all processes below it when it ends the job.
     """
@@ -95,4 +101,4 @@ def metrics_output(asked: Sequence[str], *, began: float | None = None, is_guard
         kind = text.partition(":")[0]
         if is_guard and kind in STARTS_PROCESSES:
             raise InputError(f"--metrics {kind} starts processes of its own: use paceline watch --metrics {text}")
-    return MetricsOutput({text: make_exporter(text) for text in asked}, began)
+    return MetricsOutput({text: make_exporter(text) for text in asked}, tell, began)
