@@ -80,20 +80,32 @@ ECOSYSTEM = {
     "stateful_dataloader": TORCHRUN,
     "lightning_trainer": (sys.executable,),
     "mpi_torch": ("mpiexec", "-n", "2", sys.executable),
+    "hf_datasets": TORCHRUN,
 }
+STREAMS = {"hf_datasets": TORCHRUN, "webdataset_stream": TORCHRUN}  # they count what they read
+PACKAGES = {"hf_datasets": "datasets", "webdataset_stream": "webdataset"}  # which `make test-examples` installs
 
 
 def test_every_example_is_in_the_table() -> None:
     found = {path.stem for path in (EXAMPLES / "ecosystem").glob("*.py")} - {"problem"}
-    assert found == set(ECOSYSTEM)
+    assert found == set(ECOSYSTEM) | set(STREAMS)
 
 
 @pytest.mark.parametrize("example", ECOSYSTEM)
 def test_the_losses_are_those_of_one_process(example: str) -> None:
+    pytest.importorskip(PACKAGES.get(example, "torch"))
     said = run(*ECOSYSTEM[example], f"ecosystem/{example}.py")
     found = re.findall(r"^epoch (\d): 53 samples, loss ([\d.]+)$", said, flags=re.MULTILINE)
     assert [int(epoch) for epoch, _ in found] == [0, 1]
     assert [float(loss) for _, loss in found] == pytest.approx(losses_of_one_process(), abs=5e-6)
+
+
+@pytest.mark.parametrize("example", STREAMS)
+def test_every_sample_of_a_stream_comes_once_and_ranks_stop_together(example: str) -> None:
+    pytest.importorskip(PACKAGES[example])
+    said = run(*STREAMS[example], f"ecosystem/{example}.py")
+    # three shards of 18, 18 and 17: one rank reads two of them
+    assert re.search(r"^stream: 53 samples in (35|36) steps on every rank$", said, flags=re.MULTILINE), said
 
 
 # The ranking job.
