@@ -10,7 +10,10 @@ root=$PWD
 place=$(mktemp -d)
 hanging=
 leave() {
-    if [[ -n $hanging ]]; then kill "$hanging" 2>/dev/null || true; fi
+    if [[ -n $hanging ]]; then
+        kill "$hanging" 2> /dev/null || true
+        wait "$hanging" 2> /dev/null || true
+    fi
     rm -rf "$place"
 }
 trap leave EXIT
@@ -90,7 +93,7 @@ while IFS= read -r command <&3; do
     case $command in
         pip\ install* | .\ * | git\ clone* | cd\ *) continue ;; # done above
         *4711*)
-            mpiexec -n 2 python hanging.py &
+            mpiexec -n 2 python hanging.py > /dev/null 2>&1 &
             hanging=$!
             sleep 10 # until its ranks have met; the doctor says so if they have not
             command=${command//4711/$hanging}
