@@ -81,11 +81,13 @@ ECOSYSTEM = {
     "lightning_trainer": (sys.executable,),
     "mpi_torch": ("mpiexec", "-n", "2", sys.executable),
     "hf_datasets": TORCHRUN,
+    "hf_trainer": TORCHRUN,
 }
 # They count what they read, in these steps. Of three tar files one rank reads two, of 18 and 17; datasets deals single
 # samples if shards do not divide among ranks.
 STREAMS = {"hf_datasets": 27, "webdataset_stream": 35}
-PACKAGES = {"hf_datasets": "datasets", "webdataset_stream": "webdataset"}  # which `make test-examples` installs
+# which `make test-examples` installs
+PACKAGES = {"hf_datasets": "datasets", "hf_trainer": "transformers", "webdataset_stream": "webdataset"}
 
 
 def test_every_example_is_in_the_table() -> None:
@@ -100,6 +102,17 @@ def test_the_losses_are_those_of_one_process(example: str) -> None:
     found = re.findall(r"^epoch (\d): 53 samples, loss ([\d.]+)$", said, flags=re.MULTILINE)
     assert [int(epoch) for epoch, _ in found] == [0, 1]
     assert [float(loss) for _, loss in found] == pytest.approx(losses_of_one_process(), abs=5e-6)
+
+
+def test_the_trainer_of_hugging_face_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    trainer = ("ecosystem/hf_trainer.py", "--out", str(tmp_path))
+    stopped = run(*TORCHRUN, *trainer, "--stop-after", "3")
+    assert "epoch 0" not in stopped
+    resumed = run(*TORCHRUN[:-1], "1", *trainer, "--resume")
+    found = re.findall(r"^epoch (\d): (\d+) samples, loss ([\d.]+)$", resumed, flags=re.MULTILINE)
+    assert [(epoch, used) for epoch, used, _ in found] == [("0", "29"), ("1", "53")]
+    assert float(found[1][2]) == pytest.approx(losses_of_one_process()[1], abs=5e-6)
 
 
 @pytest.mark.parametrize("example", STREAMS)
