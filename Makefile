@@ -169,7 +169,7 @@ breaks: $(INSTALLED)
 
 # The documentation as a site, in site/. Any warning is an error: a link that leads nowhere, a page that is in no menu.
 docs: .venv-docs/.installed
-	.venv-docs/bin/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict --quiet
 
 # README's commands from top to bottom, as somebody new would type them: a fresh environment, nothing cached.
 test-newcomer:
