@@ -90,7 +90,7 @@ def test_a_loader_does_not_load_other_plans_or_the_check() -> None:
 import json, sys
 from paceline import Batch, Loader, partition
 from paceline.loader import Balancer
-rooms = ("paceline.loader.check", "paceline.plan.lengths", "paceline.plan.mixture")
+rooms = ("paceline.loader.check", "paceline.plan.lengths", "paceline.plan.mixture", "paceline.plan.packs")
 found = [name for name in sys.modules if name.startswith(rooms)]
 print(json.dumps(dict(found=found, loaded="paceline.loader.epochs.loader" in sys.modules)))
 """

@@ -26,10 +26,16 @@ class _BusyMachine:
     name = "job"
     worlds: ClassVar[dict[str, Any]] = {}
     world_ranks: ClassVar[dict[int, Any]] = {}
+    is_spread = False
 
     def __init__(self, *, third_is_inside: bool) -> None:
         self.now = 100.0
-        self.ranks = {rank: SimpleNamespace(process=SimpleNamespace(pid=rank)) for rank in range(3)}
+        # a rank waits for the processor nearly all the time, and has it for a moment now and then
+        process = SimpleNamespace(
+            starved_seconds=lambda: 0.95 * self.now, processor_seconds=lambda: 0.05 * self.now,
+            activity=lambda: SimpleNamespace(state="S"),
+        )  # fmt: skip
+        self.ranks = {rank: SimpleNamespace(process=process) for rank in range(3)}
         calls = [message("Recv", 5, 1), message("Recv", 5, 0)]
         states = [
             RankState(rank=rank, threads=(Waiting(call=call),), positions={WORLD: 1}, history=(call,))
@@ -67,10 +73,6 @@ def _seconds_until_told(machine: _BusyMachine, folder: Path, monkeypatch: pytest
     clock = SimpleNamespace(monotonic=lambda: machine.now, monotonic_ns=lambda: int(machine.now * 1e9))
     monkeypatch.setattr(patience, "time", clock)
     monkeypatch.setattr(judge_module, "time", clock)
-    # a rank waits for the processor nearly all the time, and has it for a moment now and then
-    monkeypatch.setattr(judge_module, "starved_seconds", lambda pid: 0.95 * machine.now)
-    monkeypatch.setattr(judge_module, "processor_seconds", lambda pid: 0.05 * machine.now)
-    monkeypatch.setattr(judge_module, "activity", lambda pid: SimpleNamespace(state="S"))
     rings = SimpleNamespace(jobs=lambda: [machine], starting=lambda: [])
     judge = Judge(cast(Any, rings), folder)
     while machine.now < 110.0:

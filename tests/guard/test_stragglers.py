@@ -78,7 +78,7 @@ def test_a_late_rank_is_told_with_the_call_that_a_thread_of_it_is_inside() -> No
     call = Call(operation="Bcast", communicator="world", sequence=1, site="train.py:9")
     states = [waiting.ranks[0], RankState(rank=1, threads=(None, Waiting(call=call)))]
     job = cast(Any, _Job(replace(waiting, ranks=states)))
-    process = SimpleNamespace(pid=0, has_ended=lambda: True)
+    process = SimpleNamespace(pid=0, has_ended=lambda: True, activity=lambda: None)
     job.ranks[1] = SimpleNamespace(process=process, reader=None)
     notice = _stragglers().now(job)
     assert notice is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sized
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from paceline.comm import find_place
 from paceline.errors import EmptyPlanError, InputError, whole_number
@@ -16,8 +16,12 @@ from paceline.loader.sampler_lists import make_lists
 from paceline.loader.sampler_reader import SamplerReader, find_reader
 from paceline.loader.sampler_state import DeliveredLists, PlannedPass, SamplerState
 from paceline.loader.undivided_sampler import UndividedSampler
-from paceline.plan import EpochPlan, PackPlan, PackSteps, Plan, Tail, TailLike
+from paceline.plan import EpochPlan, Plan, Tail, TailLike
+from paceline.plan.pack_kinds import is_pack_plan, is_pack_steps
 from paceline.plan.plan import LARGEST_SEED
+
+if TYPE_CHECKING:
+    from paceline.plan import PackPlan
 
 STATE_VERSION = 1
 
@@ -102,11 +106,13 @@ class PlanSampler:
         >>> list(PlanSampler.of(plan, rank=0))
         [[2], [3]]
         """
-        if isinstance(plan, PackPlan):
+        if is_pack_plan(plan):
+            from paceline.plan.packs.pack_steps import PackSteps
+
             plan = PackSteps(plan, whole_steps=True)
         if not isinstance(plan, EpochPlan):
             raise InputError(f"expected a Plan, LengthPlan, PackPlan or MixedPlan, got {type(plan).__name__}")
-        if isinstance(plan, PackSteps) and stand_in is not None:
+        if is_pack_steps(plan) and stand_in is not None:
             raise InputError("a pack needs no stand-in: leave stand_in out, and pad packs to the budget")
         if plan.start:
             raise InputError(
@@ -171,7 +177,7 @@ class PlanSampler:
         planned = self._state.last.planned if self._state.last is not None else self._state.following
         step = whole_number("step", step, least=0, most=planned.num_steps - 1)
         assert planned.plan is not None  # it has steps
-        if isinstance(planned.plan, PackSteps):  # its packs have other samples in each epoch
+        if is_pack_steps(planned.plan):  # its packs have other samples in each epoch
             return planned.plan.num_real(step, rank=self.rank, epoch=planned.epoch)
         return planned.plan.num_real(step, rank=self.rank)
 

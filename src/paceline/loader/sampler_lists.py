@@ -8,8 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from paceline.loader.sampler_state import PlannedPass
-from paceline.plan import EpochPlan, PackSteps, Plan
+from paceline.plan import EpochPlan, Plan
 from paceline.plan.order import Ids
+from paceline.plan.pack_kinds import is_pack_steps
 
 _STEPS_AHEAD = 4  # of a plan with costs
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16  # ids computed ahead: few at first, to start at once
@@ -18,7 +19,7 @@ _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16  # ids computed ahead: few at fi
 def make_lists(planned: PlannedPass, rank: int, stand_in: int | None) -> Iterator[list[Any]]:
     """Yield the lists of a rank in a pass. It holds no reference to its iterator, so it ends when that is deleted."""
     plan, step, block = planned.plan, 0, _FIRST_BLOCK
-    if isinstance(plan, PackSteps):
+    if is_pack_steps(plan):
         yield from plan.lists(rank, planned.epoch)
         return
     if isinstance(plan, Plan) and plan.costs is not None:

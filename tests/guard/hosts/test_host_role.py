@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.guard.run import host_role as roles
-from paceline.guard.run.host_role import FollowerRole, HeadRole, HostRole, host_role
+from paceline.guard.run.several_hosts import host_role as roles
+from paceline.guard.run.several_hosts.host_role import FollowerRole, HeadRole, HostRole, host_role
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.launch import host_names
 

@@ -22,11 +22,11 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
 from paceline.guard.run.held_output import EndedAfterwards, HeldOutput
-from paceline.guard.run.host_role import host_role
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
+from paceline.guard.run.several_hosts.host_role import host_role
 from paceline.guard.run.stopping_job import ForwardedSignals, StoppingJob
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.last_output import allow_putting_aside

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 HEAD = "PACELINE_HEAD"  # the variable that says where the head can be reached, as HOST:PORT,HOST:PORT
 PYTHON = "PACELINE_PYTHON"  # the variable with the interpreter that the run was started by
-_WATCHER = "paceline.guard.run.host_watcher"  # by name: it is of a layer above, and of another interpreter
+_WATCHER = (
+    "paceline.guard.run.several_hosts.host_watcher"  # by name: it is of a layer above, and of another interpreter
+)
 # of the rank, and not of whoever watches it
 _OF_RANK = ("PACELINE_RUN_FOLDER", "PACELINE_RANK_PROCESS", "LD_PRELOAD")
 _BOOT = os.path.join("paceline", "guard", "boot")

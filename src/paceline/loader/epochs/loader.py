@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
@@ -30,9 +30,12 @@ from paceline.loader.epochs.step_feed import StepFeed
 from paceline.loader.row_exchange.row_costs import CostFunction
 from paceline.loader.sampler import PlanSampler
 from paceline.loader.sampler_state import PlannedPass
-from paceline.loader.workers.piece_dataset import PieceDataset
 from paceline.loader.workers.step_loader import OnError, StepLoader
-from paceline.plan import EpochPlan, PackPlan, PackSteps, Tail, TailLike
+from paceline.plan import EpochPlan, Tail, TailLike
+from paceline.plan.pack_kinds import is_pack_plan
+
+if TYPE_CHECKING:
+    from paceline.plan import PackPlan
 
 
 class Loader(Closeable):
@@ -115,11 +118,11 @@ class Loader(Closeable):
         if plan is not None:
             if batch_size is not None or costs is not None:
                 raise InputError("the plan already sets batch_size and costs: pass either it or them")
-            if isinstance(plan, PackPlan):
+            if is_pack_plan(plan):
                 if cost is not None:
                     raise InputError("the plan has packs of even cost already: give it the cost, and not the loader")
                 dataset = self.dataset = _pieces_of(dataset, plan, jagged)
-                plan = PackSteps(plan, whole_steps=False)
+                plan = _turns_of(plan)
             self.sampler = _sampler_of(plan, self.dataset, self.comm)
         elif batch_size is None:
             raise InputError("batch_size is missing: pass the rows of one rank's batch")
@@ -293,10 +296,20 @@ def _sampler_of(plan: EpochPlan, dataset: Sized, comm: Comm) -> PlanSampler:
     return PlanSampler.of(plan, rank=comm.rank)
 
 
+def _turns_of(plan: PackPlan) -> EpochPlan:
+    from paceline.plan.packs.pack_steps import PackSteps
+
+    return PackSteps(plan, whole_steps=False)
+
+
 def _pieces_of(dataset: Any, plan: PackPlan, jagged: Collection[str]) -> Any:
     if plan.num_samples > len(dataset):
         raise InputError(f"the plan is of {plan.num_samples} samples, but the dataset has {len(dataset)}")
-    return PieceDataset(dataset, plan, jagged) if plan.num_cut else dataset
+    if not plan.num_cut:
+        return dataset
+    from paceline.loader.workers.piece_dataset import PieceDataset
+
+    return PieceDataset(dataset, plan, jagged)
 
 
 def _indexed(dataset: Any) -> Any:

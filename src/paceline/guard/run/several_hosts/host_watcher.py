@@ -1,4 +1,6 @@
-"""`python -m paceline.guard.run.host_watcher FOLDER PID TIME`: watches the ranks of one host for a head elsewhere.
+"""Watches the ranks of one host for a head elsewhere.
+
+`python -m paceline.guard.run.several_hosts.host_watcher FOLDER PID TIME` starts it.
 
 The first rank of the host starts it. It exits after the ranks, and removes the folder and what an MPI has left.
 """

@@ -81,7 +81,7 @@ class FollowerRole(HostRole):
 
     def judged(self, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
         """Return one that tells the head, and says what the head finds."""
-        from paceline.guard.run.following_run import FollowingRun
+        from paceline.guard.run.several_hosts.following_run import FollowingRun
 
         return FollowingRun(rings, folder, options, self.command, self.address, self.secret)
 

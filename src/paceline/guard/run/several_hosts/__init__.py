@@ -1,0 +1,1 @@
+"""What a run does if its job is on several hosts: it is their head, follows one, or watches for it."""
