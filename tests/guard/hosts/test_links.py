@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import time
@@ -136,7 +137,9 @@ def test_a_call_that_differs_on_another_host_is_found(job: _Job, monkeypatch: py
         job.rank(number).call(_BARRIER if number == 2 else _ALL_REDUCE)
     finding = _settled(job, Judge(job.head, job.folders[0]), monkeypatch)
     assert finding.ranks == (2,)
-    assert [group.ranks for group in finding.groups if group.hosts] == [(0, 1), (2,)]
+    groups = [group.ranks for group in finding.groups if group.hosts]
+    assert (2,) in groups
+    assert sorted(itertools.chain.from_iterable(groups)) == [0, 1, 2]  # one may still be on its way into the call
 
 
 def test_nothing_is_found_while_a_rank_moves(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
