@@ -115,3 +115,14 @@ def test_only_folders_of_launchers_that_have_gone_are_removed() -> None:
     (left / "pmix.tool").write_text("")
     remove_leftovers(before)
     assert {path.name for path in temporary.iterdir()} == {earlier.name, of_another.name, "ompi.txt"}
+
+
+def test_a_folder_that_is_named_by_the_user_serves_other_jobs_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    monkeypatch.setattr(os, "geteuid", lambda: gone.pid)  # a user whose number no process has
+    monkeypatch.setattr(leftovers, "_is_mine", lambda path: True)
+    folder = Path(tempfile.gettempdir()) / f"ompi.node.{gone.pid}"
+    folder.mkdir()
+    remove_leftovers(set())
+    assert folder.exists()

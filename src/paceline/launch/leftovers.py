@@ -90,8 +90,13 @@ def _is_of_a_library(name: str) -> bool:
 
 
 def _sessions() -> set[Path]:
+    """Return the folders of Open MPI's launchers that are named by a process.
+
+    Older ones are named by the user, and serve all jobs of that user: these are nobody's to remove.
+    """
     folders = Path(tempfile.gettempdir()).glob("ompi.*")
-    return {path for path in folders if path.suffix[1:].isdigit() and _is_mine(path)}
+    numbered = (path for path in folders if path.suffix[1:].isdigit())
+    return {path for path in numbered if int(path.suffix[1:]) != os.geteuid() and _is_mine(path)}
 
 
 def _is_mine(path: Path) -> bool:
