@@ -17,7 +17,6 @@ from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
 from paceline.guard.rank.mpi.mpi_buffers import dtype_code
-from paceline.guard.rank.remarks.refused_calls import was_refused, withdraw
 from paceline.guard.run.kept_records import write_used
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.run.run_registry import (
@@ -213,49 +212,6 @@ def test_threads_have_a_place_each_until_they_end(recorder: Recorder, world: Com
     thread.join()
     assert sorted(waiting is None for waiting in threads) == [False, True]
     assert len(read(recorder).threads()) == 1
-
-
-def test_a_collective_that_is_taken_back_leaves_its_position_to_the_next(
-    recorder: Recorder, world: Communicator
-) -> None:
-    numbers = []
-    for _ in range(3):
-        numbers.append(recorder.begin_collective(world, BARRIER, depth=1))
-        recorder.unblock(numbers[-1])
-    withdraw(recorder, numbers[1])  # too late: there is a third
-    recorder.fail(numbers[2])
-    withdraw(recorder, numbers[2])
-    withdraw(recorder, numbers[2])
-    assert recorder.position(world) == 2
-    recorder.begin_collective(world, ALLREDUCE, depth=1)
-    history = read(recorder).history(10)
-    assert [call.sequence for call in history] == [1, 2, 0, 3]
-    assert [call.was_withdrawn for call in history] == [False, False, True, False]
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "refused"),
-    [
-        ("torch.all_reduce", TypeError(), True),
-        ("torch.all_reduce", RuntimeError(), False),  # of the backend: a part may have been sent
-        ("torch.all_gather_object", TypeError(), False),  # perhaps after the first of its collectives
-        ("torch.new_group", ValueError(), False),
-        ("torch.send", ValueError(), False),  # has no position
-        ("Allreduce", BufferError(), True),
-        ("allreduce", TypeError(), False),  # a function of the user's may have raised it
-    ],
-)
-def test_a_collective_whose_arguments_are_wrong_was_refused(name: str, error: Exception, refused: bool) -> None:
-    assert was_refused(error, BY_NAME[name]) is refused
-
-
-def test_an_object_that_cannot_be_pickled_was_refused() -> None:
-    def _object_to_tensor() -> None:  # the name of torch's own function
-        raise TypeError("cannot pickle it")
-
-    with pytest.raises(TypeError) as raised:
-        _object_to_tensor()
-    assert was_refused(raised.value, BY_NAME["torch.gather_object"])
 
 
 class _Helper(threading.Thread):

@@ -65,16 +65,6 @@ static void free_member(PyObject *object) {
     Py_DECREF(type);
 }
 
-/* Take back the last collective: the library refused it before it told anybody. */
-static PyObject *withdraw(PyObject *object, PyObject *nothing) {
-    (void)nothing;
-    BoardMember *self = (BoardMember *)object;
-    if (self->sequence) {
-        self->sequence--;
-    }
-    Py_RETURN_NONE;
-}
-
 BoardMember *board_member_of(PyObject *communicator) {
     PyObject *member = PyObject_GetAttr(communicator, names.board_member);
     if (member && Py_TYPE(member) != board_member_type) {
@@ -102,13 +92,7 @@ int open_message_board(BoardMember *member, PyObject *recorder, PyObject *commun
     return taken < 0 ? -1 : 1;
 }
 
-static PyMethodDef member_methods[] = {
-    {"withdraw", withdraw, METH_NOARGS, "Take back the last collective."},
-    {NULL, NULL, 0, NULL},
-};
-
 static PyType_Slot member_slots[] = {
-    {Py_tp_methods, (void *)member_methods},
     {Py_tp_new, (void *)new_member},
     {Py_tp_dealloc, (void *)free_member},
     {0, NULL},

@@ -334,7 +334,7 @@ def test_accesses_to_one_place_are_told_once_with_the_one_that_writes_first() ->
     assert warning.sites == ("train.py:7", "train.py:9")
     assert warning.summary == (
         "Win.Put at train.py:7 (rank 1) and Win.Get at train.py:9 (rank 2) reach for the same bytes of the window of "
-        "rank 0, not only to read them, and nothing orders these accesses"
+        "rank 0, not only to read them, and nothing that the guard sees orders these accesses"
     )
 
 

@@ -19,7 +19,6 @@ from paceline.guard.observe.worlds.job_worlds import JobMembers, OutOfSight
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.ring_texts import UNKNOWN_SITE
 from paceline.guard.verdict.snapshot import (
-    Call,
     End,
     Membership,
     RankState,
@@ -191,7 +190,7 @@ class WatchedJob:
             num_uncertain=reader.word(layout.NUM_UNCERTAIN),
             remarks=self._remarks(reader),
             stop=self._stop(reader),
-            history=_made(reader.history(history), end) if history else (),
+            history=reader.history(history) if history else (),
         )
 
     def _remarks(self, reader: RingReader) -> tuple[Remark, ...]:
@@ -226,9 +225,3 @@ def _finalized_at(reader: RankTexts) -> str:
     """Return the line at which the script has called MPI.Finalize; nothing if it has not."""
     frames = next((text["frames"] for text in reader.texts if "finalized" in text), None)
     return reader.frames_text(frames[:1])[0] if frames else ""
-
-
-def _made(calls: tuple[Call, ...], end: End | None) -> tuple[Call, ...]:
-    """Return the calls without those that the library refused and the script passed over: they were never made."""
-    failed = end.failed_call if end is not None else None
-    return tuple(call for call in calls if not call.was_withdrawn or call.number == failed)

@@ -13,7 +13,6 @@ from typing import Any
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
-from paceline.guard.rank.remarks.refused_calls import withdraw_if_refused
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.rank_start import RankStart
 from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS, hydra_job
@@ -132,7 +131,6 @@ class Session:
         """Remember which call raised, in case nobody catches the exception."""
         if self.recorder is not None:
             self.recorder.fail(number)
-            withdraw_if_refused(self.recorder, number, error)
             with contextlib.suppress(AttributeError):  # an exception that takes no notes
                 error._paceline_call = number  # type: ignore[attr-defined]
 

@@ -128,11 +128,6 @@ class Call:
         return bool(self.flags & FAILED)
 
     @property
-    def was_withdrawn(self) -> bool:
-        """Whether it is a collective that the library refused before it told anybody, so that it has no position."""
-        return self.failed and self.is_collective and not self.sequence
-
-    @property
     def has_own_timeout(self) -> bool:
         """Whether the user gave it a limit of its own."""
         return bool(self.flags & OWN_TIMEOUT)

@@ -36,12 +36,14 @@ class PackForms:
         ends: Where the places of each pack end.
         costs: What each pack costs, in units of its own.
         by_length: The cost of each distinct length, rising, in units that add up for any pack: (length, cost).
+        most_pieces: Pieces of the pack that has most of them.
     """
 
     places: Narrow
     ends: Ids
     costs: Ids
     by_length: tuple[Ids, Ids]
+    most_pieces: int
 
     @property
     def num_packs(self) -> int:
@@ -81,7 +83,7 @@ def make_forms(rising: Ids, max_tokens: int, *, cost: PackCost | None, key: int 
     bits = int(sums.max()).bit_length()
     sums = sums << (COST_BITS - bits) if bits <= COST_BITS else sums >> (bits - COST_BITS)
     places = narrowed(line[members], rising.size)
-    return PackForms(places=places, ends=ends, costs=sums, by_length=by_length)
+    return PackForms(places=places, ends=ends, costs=sums, by_length=by_length, most_pieces=most)
 
 
 def _packed(rising: Ids, max_tokens: int, key: int | None) -> tuple[Ids, Ids, int]:

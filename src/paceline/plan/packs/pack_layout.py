@@ -94,7 +94,7 @@ def spread_packs(
         max_tokens: Tokens of a pack.
     """
     places, of_pieces = np.concatenate(kept), np.concatenate(lengths)
-    most = int(forms.sizes().max())
+    most = forms.most_pieces
     pack_of = spread(of_pieces, forms.costs_of(of_pieces), num_packs, max_tokens=max_tokens, most=most)
     if pack_of is None:  # too tightly packed to be spread
         return kept + [places[:0]] * (num_packs - len(kept))

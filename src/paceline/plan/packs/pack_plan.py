@@ -202,7 +202,7 @@ class PackPlan:
     @property
     def most_samples(self) -> int:
         """Samples, or pieces of them, that a pack holds at the most."""
-        return int(self._forms.sizes().max())
+        return self._forms.most_pieces
 
     def summary(self, epoch: int = 0) -> PackSummary:
         """Count steps, samples and packs over all ranks.

@@ -26,7 +26,7 @@ def explain_call_of_one_side(
 ) -> list[Explanation]:
     """Explain odd ranks in a call that nobody else has made; nothing if others may only not have come to it yet."""
     usual, odd = deviation.usual_call, deviation.odd_call
-    if deviation.also_odd or any_other_made(inspection, odd, deviation.odd):
+    if deviation.also_odd or any_other_made(inspection, odd, deviation.odd) or _was_made_before(inspection, deviation):
         return []
     goes_on = line_of(usual) in deviation.past  # the others have been through what comes between two of these calls
     if relation is not None and relation.first_loop is None and relation.fork is None and goes_on:
@@ -50,6 +50,14 @@ def explain_items_of_a_loop(inspection: Inspection, calls: Mapping[int, Call]) -
         f"{name_ranks(ranks)} to {call_name(calls[ranks[0]])} at {calls[ranks[0]].site}" for _, ranks in by_line
     )
     return [_explain_loop(loops[0], tuple(sorted(calls)), texts)]
+
+
+def _was_made_before(inspection: Inspection, deviation: Deviation) -> bool:
+    """Say whether odd ranks have made this call also before what is remembered: then others may have made it too."""
+    odd = deviation.odd_call
+    state = inspection.snapshot.state(deviation.odd[0])
+    remembered = sum(line_of(call) == line_of(odd) for call in state.history) if state is not None else 0
+    return odd.at_site > remembered
 
 
 def _is_called_within(outer: Call, inner: Call) -> bool:

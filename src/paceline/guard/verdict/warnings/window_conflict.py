@@ -57,7 +57,7 @@ def _warning(lines: tuple[_Side, _Side], ranks: dict[_Side, set[int]], targets: 
         summary = f"{calls[0]} and {calls[1]} reach for {bytes_text}"
     return JobWarning(
         cause=WarningCause.BUFFER_IN_USE, ranks=tuple(everybody),
-        summary=f"{summary}, not only to read them, and nothing orders these accesses",
+        summary=f"{summary}, not only to read them, and nothing that the guard sees orders these accesses",
         advice="give each a place of its own, or order them, by a fence or by exclusive locks; where several ranks "
         "must change one place, use Accumulate or Fetch_and_op with one operator on all",
         sites=tuple(dict.fromkeys(line for line, _ in lines)),

@@ -45,7 +45,7 @@ class WindowLogs:
 
     def settle(self) -> None:
         """Show what was completed under locks, before this rank does more with any window."""
-        for log in self._by_window.values():
+        for log in list(self._by_window.values()):  # another thread may make or free one
             log.settle()
 
     def close(self, identity: str) -> None:
@@ -57,4 +57,4 @@ class WindowLogs:
 
     def left(self) -> list[DroppedRequest]:
         """Return what is open at the end."""
-        return [dropped for log in self._by_window.values() for dropped in log.left()]
+        return [dropped for log in list(self._by_window.values()) for dropped in log.left()]
