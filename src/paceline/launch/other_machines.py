@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from paceline.process.launchers import LAUNCHER_PROGRAMS
+from paceline.launch.launcher_words import find_launcher, launcher_options
 
-_ALWAYS = ("srun",)  # it asks the batch system, and runs on the machines of the allocation
-_HOST_OPTIONS = ("host", "hosts", "hostlist", "hostfile", "machinefile", "default-hostfile", "add-host", "add-hostfile")
-_SHORT_HOST_OPTIONS = ("-H", "-f", "-machine")
+# which options name hosts, and which name files of hosts; -H of srun is something else
+MPI_HOSTS, SRUN_HOSTS = ("host", "hosts", "hostlist", "H", "add-host"), ("w", "nodelist")
+MPI_HOST_FILES, SRUN_HOST_FILES = (
+    ("hostfile", "machinefile", "machine", "f", "default-hostfile", "add-hostfile"),
+    ("F", "nodefile"),
+)
+_SRUN = "srun"  # it asks the batch system, and runs on the machines of the allocation
 
 
 def launcher_elsewhere(command: Sequence[str]) -> str | None:
@@ -17,17 +21,12 @@ def launcher_elsewhere(command: Sequence[str]) -> str | None:
 
     >>> launcher_elsewhere(["mpiexec", "-hosts", "n1,n2", "python", "train.py"])
     'mpiexec'
-    >>> launcher_elsewhere(["mpiexec", "-n", "4", "python", "train.py"]) is None
+    >>> launcher_elsewhere(["mpiexec", "-n", "4", "./run.sh", "-f", "cfg.toml"]) is None
     True
     """
-    for at, word in enumerate(command):
-        name = PurePath(word).name
-        if name in _ALWAYS:
-            return name
-        if name in LAUNCHER_PROGRAMS:
-            return name if any(map(_names_hosts, command[at + 1 :])) else None
-    return None
-
-
-def _names_hosts(word: str) -> bool:
-    return word in _SHORT_HOST_OPTIONS or (word.startswith("-") and word.lstrip("-").partition("=")[0] in _HOST_OPTIONS)
+    at = find_launcher(command)
+    if at is None:
+        return None
+    name = PurePath(command[at]).name
+    names_hosts = any(option.name in (*MPI_HOSTS, *MPI_HOST_FILES) for option in launcher_options(command))
+    return name if name == _SRUN or names_hosts else None

@@ -86,3 +86,38 @@ def test_a_key_that_cannot_be_used_does_not_stop_the_job(monkeypatch: pytest.Mon
     role, said = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:29400 train.py")
     assert type(role) is HostRole
     assert "each is watched alone: PACELINE_KEY is not a key" in said[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun python train.py --export=onnx",
+        "srun ./run.sh --export onnx,tf",
+        f"mpiexec -hosts {_FAR} python train.py --export=onnx",
+        "srun --export=ALL python train.py",
+    ],
+)
+def test_arguments_of_the_script_stay_as_they_are(command: str) -> None:
+    role, _ = _role(command)
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert list(role.command) == command.split()
+
+
+def test_names_are_added_to_a_list_that_is_a_word_of_its_own() -> None:
+    role, _ = _role("srun --export PATH,HOME python train.py")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert role.command[2].startswith("PATH,HOME,PACELINE_HEAD,PACELINE_KEY,")
+    assert list(role.command[3:]) == ["python", "train.py"]
+
+
+@pytest.mark.parametrize(("words", "hands_on"), [("python train.py -x 3", True), ("-x PATH python train.py", False)])
+def test_only_an_option_of_open_mpi_itself_keeps_names_from_it(
+    words: str, hands_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roles, "_open_mpi_version", lambda program: 4)
+    role, _ = _role(f"mpirun --host {_FAR} {words}")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert ("OMPI_MCA_mca_base_env_list" in role.variables) is hands_on

@@ -21,6 +21,7 @@ from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.host_folder import HEAD, PYTHON
+from paceline.launch.launcher_words import find_launcher, launcher_options
 from paceline.launch.node_command import NodeMeeting, node_meeting
 from paceline.launch.other_machines import launcher_elsewhere
 
@@ -167,9 +168,11 @@ def _handed_on(command: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
     Open MPI 4 aborts a job that has both this and an option -x of the user's.
     """
-    program = next((word for word in command if PurePath(word).name in ("mpirun", "mpiexec", "prterun", "orterun")), "")
-    version = _open_mpi_version(program) if program else 0
-    if not version or (version < 5 and "-x" in command):
+    launcher = find_launcher(command)
+    if launcher is None or PurePath(command[launcher]).name not in ("mpirun", "mpiexec", "prterun", "orterun"):
+        return {}
+    version = _open_mpi_version(command[launcher])
+    if not version or (version < 5 and any(option.name == "x" for option in launcher_options(command))):
         return {}
     before = os.environ.get(_ENV_LIST, "")
     return {_ENV_LIST: ";".join([*filter(None, [before]), *names])}
@@ -189,8 +192,10 @@ def _open_mpi_version(program: str) -> int:
 
 def _with_exports(command: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the command with our variables in the list that srun hands on, if it has one. Only names are added."""
-    words = list(command)
-    for at, word in enumerate(words):
-        if word.startswith("--export=") and word not in ("--export=NONE", "--export=ALL", "--export=NIL"):
-            words[at] = f"{word},{','.join(names)}"
+    words, launcher = list(command), find_launcher(command)
+    if launcher is None or PurePath(command[launcher]).name != "srun":
+        return words
+    for option in launcher_options(command):
+        if option.name == "export" and option.value not in ("NONE", "ALL", "NIL"):
+            words[option.at] = f"{words[option.at]},{','.join(names)}"
     return words
