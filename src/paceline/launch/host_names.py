@@ -73,12 +73,12 @@ def _hosts_in_file(name: str) -> list[str]:
 
 
 def addresses_of(host: str) -> list[str]:
-    """Return the addresses of a host; none if nobody knows it."""
+    """Return the addresses of a host, those of IPv4 first; none if nobody knows it."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    return list(dict.fromkeys(str(address[4][0]) for address in found))
+    return sorted(dict.fromkeys(str(address[4][0]) for address in found), key=lambda address: ":" in address)
 
 
 def is_this_host(host: str) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.guard.hosts.keys import port_of
 from paceline.guard.run.several_hosts import host_role as roles
 from paceline.guard.run.several_hosts.host_role import FollowerRole, HeadRole, HostRole, host_role
 from paceline.guard.run.watch_options import WatchOptions
@@ -69,8 +70,30 @@ def test_names_are_added_to_what_srun_hands_on_and_no_value() -> None:
 def test_nodes_that_meet_elsewhere_follow_the_head_there() -> None:
     role, said = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:29400 train.py")
     assert isinstance(role, FollowerRole)
-    assert role.address == f"{_FAR}:29401"
-    assert said == [f"the ranks of this host are judged with all others by Paceline at {_FAR}:29401 (encrypted)"]
+    port = port_of(role.secret)
+    assert role.address == f"{_FAR}:{port}"
+    assert said == [f"the ranks of this host are judged with all others by Paceline at {_FAR}:{port} (encrypted)"]
+
+
+@pytest.mark.parametrize("port", [29400, 29500, 65535])
+def test_the_port_of_the_head_is_not_one_that_another_job_may_take(port: int) -> None:
+    role, _ = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:{port} train.py")
+    assert isinstance(role, FollowerRole)
+    again, _ = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:{port} train.py")
+    assert isinstance(again, FollowerRole)
+    assert again.address == role.address
+    assert 20_000 <= int(role.address.rpartition(":")[2]) < 28_000
+
+
+@pytest.mark.parametrize("error", [OverflowError("port must be 0-65535"), ImportError("zmq is broken"), OSError("no")])
+def test_what_goes_wrong_before_the_job_does_not_stop_it(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> HostRole:
+        raise error
+
+    monkeypatch.setattr(roles, "_head", fail)
+    role, said = _role(f"mpiexec -hosts {_FAR} python train.py")
+    assert type(role) is HostRole
+    assert said == [f"this job runs on several hosts, and each is watched alone: {error}"]
 
 
 def test_without_the_extra_the_job_runs_and_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

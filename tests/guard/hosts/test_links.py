@@ -31,6 +31,14 @@ _DEADLINE = 100.0
 _WORLD = "abc"  # as a hash is written
 
 
+def _has_ipv6() -> bool:
+    try:
+        listen("::1").close()
+    except OSError:
+        return False
+    return True
+
+
 @dataclass
 class _Rank:
     recorder: Recorder
@@ -297,3 +305,21 @@ def test_another_version_is_refused_with_a_word(job: _Job) -> None:
     job.until(lambda: old.send(host_messages.encode(hello)) and job.head.problems())
     assert job.head.problems()[0].startswith("n9 has Paceline 0.0.1")
     old.close()
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+def test_head_and_watcher_meet_over_ipv6(tmp_path: Path) -> None:
+    secret, listening = new_secret(), listen("::1")
+    address = f"[::1]:{listening.getsockname()[1]}"
+    head = HeadRings(tmp_path, HeadLink(listening, secret), address)
+    rings = LocalRings(tmp_path / "elsewhere")
+    watching = Watching(rings, [address], secret)
+    deadline = time.monotonic() + _DEADLINE
+    while not watching.was_known:
+        assert time.monotonic() < deadline
+        watching.wait(0.01)
+        watching.look()
+        head.wait(0.01)
+    watching.close()
+    head.close()
+    rings.close()

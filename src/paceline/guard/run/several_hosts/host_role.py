@@ -109,7 +109,7 @@ def host_role(command: Sequence[str], options: WatchOptions) -> HostRole:
         return alone
     try:
         return _node_role(command, meeting, options) if meeting is not None else _head(command, elsewhere, options)
-    except (InputError, OSError) as error:
+    except (InputError, OSError, OverflowError, ImportError) as error:
         options.on_unseen(f"this job runs on several hosts, and each is watched alone: {error}")
         return alone
 
@@ -138,14 +138,14 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
 
 def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptions) -> HostRole:
     """Return the head where the nodes of a job meet, and one that follows it on the others."""
-    from paceline.guard.hosts.keys import derive_secret, read_secret, user_secret
+    from paceline.guard.hosts.keys import derive_secret, port_of, read_secret, user_secret
     from paceline.guard.hosts.link import listen
     from paceline.launch.host_names import is_this_host, own_address
 
     own = os.environ.get(_KEY)
     job = f"{meeting.host}:{meeting.port} {meeting.job}"
     secret = derive_secret(read_secret(own) if own else user_secret(), job)
-    port = meeting.port + 1
+    port = port_of(secret)
     address = _shown(meeting.host, port)
     if not is_this_host(meeting.host):
         options.on_unseen(f"the ranks of this host are judged with all others by Paceline at {address} (encrypted)")
