@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import socket
@@ -22,6 +23,8 @@ from paceline.guard.judge.judge import Judge
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.run.judged_run import JudgedRun
+from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
 from paceline.guard.verdict.finding import Finding
@@ -323,3 +326,37 @@ def test_head_and_watcher_meet_over_ipv6(tmp_path: Path) -> None:
     watching.close()
     head.close()
     rings.close()
+
+
+def test_a_host_for_whose_records_there_is_no_room_is_named_and_harms_nobody(
+    job: _Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        job.rank(number).call(_BARRIER if number == 2 else _ALL_REDUCE)
+    is_full = [True]
+    real = os.posix_fallocate
+
+    def reserve(descriptor: int, offset: int, length: int) -> None:
+        if is_full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor, offset, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", reserve)
+    job.until(lambda: any("is not watched, because" in problem for problem in job.head.problems()))
+    assert job.num_seen() == 1
+    assert len(list(job.folders[0].glob("ring.*"))) == 1
+    is_full[0] = False
+    job.until(lambda: job.num_seen() == 3)  # there is room again, and they have told everything
+
+
+def test_what_other_hosts_say_never_ends_the_job_through_the_head(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: HeadRings) -> None:
+        raise RuntimeError("nobody has thought of this")
+
+    monkeypatch.setattr(HeadRings, "hear", fail)
+    told: list[str] = []
+    judged = JudgedRun(job.head, job.folders[0], WatchOptions(on_fault=told.append))
+    judged.wait(0.01)
+    judged.wait(0.01)
+    assert len(told) == 1
+    assert "nobody has thought of this" in told[0]

@@ -142,7 +142,9 @@ class HeadRings(LocalRings):
             elif isinstance(message, host_messages.Bye):
                 host.has_left = message.number == self._taken.numbers.get(host.link)
         except ValueError as error:
-            self._note_trouble(f"{host.name} has sent something that cannot be used: {error}")
+            self._distrust(host, f"{host.name} has sent something that cannot be used: {error}")
+        except OSError as error:  # no room for what it tells
+            self._distrust(host, f"{host.name} is not watched, because there is no place for its records: {error}")
 
     def _take_report(self, host: _Host, report: host_messages.Report) -> None:
         for problem in report.problems:
@@ -200,12 +202,17 @@ class HeadRings(LocalRings):
 
     def _lose(self, host: _Host) -> None:
         """Believe nothing of a host any more, until it is heard of again and has told everything."""
+        self._distrust(
+            host,
+            f"{host.name} is not heard of: as long as that lasts its ranks may do anything, and nobody notices if they "
+            "fail or wait",
+        )
+
+    def _distrust(self, host: _Host, why: str) -> None:
+        """Believe nothing of a host, of which something was not taken in, until it has told everything."""
         host.is_lost = True
         self._taken.drop(host.link)
-        self._note_trouble(
-            f"{host.name} is not heard of: as long as that lasts its ranks may do anything, and nobody notices if they "
-            "fail or wait"
-        )
+        self._note_trouble(why)
 
     # what the judge asks
 
