@@ -360,3 +360,36 @@ def test_what_other_hosts_say_never_ends_the_job_through_the_head(job: _Job, mon
     judged.wait(0.01)
     assert len(told) == 1
     assert "nobody has thought of this" in told[0]
+
+
+@pytest.fixture
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that answers at all does so many times within the time that a rank waits for its word."""
+    monkeypatch.setattr("paceline.guard.hosts.watching._BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("paceline.guard.hosts.watching._ANSWER_SECONDS", 1.0)
+
+
+def _stopped(job: _Job) -> memoryview:
+    ring = job.rank(1).recorder.ring
+    ring.words[layout.STOP_REASON], ring.words[layout.STOPPED] = layout.STOP_COLLECTIVE, 1
+    return ring.words
+
+
+@pytest.mark.usefixtures("short_times")
+def test_a_rank_that_stopped_goes_on_if_the_head_does_not_know_its_host(
+    job: _Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, as it does to hosts with another version, and takes nothing in."""
+    monkeypatch.setattr(HeadRings, "_welcome", lambda self, link, hello: None)
+    words = _stopped(job)
+    job.until(lambda: words[layout.GO_ON] == 1)
+
+
+@pytest.mark.usefixtures("short_times")
+def test_a_rank_that_stopped_goes_on_after_a_fault_of_the_judge(job: _Job) -> None:
+    words = _stopped(job)
+    job.until(lambda: job.num_seen() == 1)
+    judged = JudgedRun(job.head, job.folders[0], WatchOptions())
+    assert judged.unless_at_fault(lambda: 1 // 0) is None
+    job.until(lambda: words[layout.GO_ON] == 1)
+    assert job.head.processes_to_end() == []  # nobody hears whether they have ended

@@ -75,6 +75,7 @@ class HeadRings(LocalRings):
         self._unseen: frozenset[object] = frozenset()
         self._unseen_since = time.monotonic()
         self._finding = b""  # as JSON, once there is one
+        self._is_quiet = False  # nobody judges any more
         self._settled: dict[bytes, int] | None = None  # reports of which all hosts have said that they still hold
 
     def _find_process(self, number: int, began: int) -> ProcessHandle:
@@ -84,9 +85,16 @@ class HeadRings(LocalRings):
 
     def wait(self, seconds: float) -> None:
         """Wait for the given time, until a process here has ended or until a watcher says something."""
+        if self._is_quiet:
+            super().wait(seconds)
+            return
         self._link.wait(seconds, self.ends_descriptor)
         super().wait(0.0)
         self.hear()
+
+    def stop_answering(self) -> None:
+        """Leave watchers without an answer: they let ranks go on that wait for a word of ours."""
+        self._is_quiet = True
 
     def hear(self) -> None:
         """Take in what watchers have said."""
@@ -305,7 +313,8 @@ class HeadRings(LocalRings):
         if now - host.end_sent_at > _END_AGAIN_SECONDS:
             host.end_sent_at = now
             self._link.send(host.link, host_messages.encode(host_messages.EndJob(finding=self._finding)))
-        self.hear()
+        if not self._is_quiet:
+            self.hear()
 
     def tell_finding(self, finding: Finding) -> None:
         """Have the finding told wherever somebody started ranks of the job."""
@@ -314,8 +323,9 @@ class HeadRings(LocalRings):
             self._end_host(host)
 
     def processes_to_end(self, *, after_launcher: bool = False) -> list[ProcessHandle]:
-        """Return the ranks that are to be ended, as far as they can be reached."""
-        processes = [process for process in super().processes_to_end() if not process.is_lost]
+        """Return the ranks that are to be ended, as far as they can be reached and we hear of it."""
+        processes = super().processes_to_end()
+        processes = [process for process in processes if not process.is_lost and not (self._is_quiet and process.host)]
         return [process for process in processes if not process.host or self._owns_hosts or not after_launcher]
 
     def close(self) -> None:

@@ -158,4 +158,5 @@ class JudgedRun:
             " notices if it hangs" + (f" before the limit of {limit:g} s" if limit is not None else "")
         )
         stop_judging(self._folder)
+        self._rings.stop_answering()
         self._options.on_fault(self.fault)
