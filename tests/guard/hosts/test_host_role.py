@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.guard.hosts.keys import port_of
+from paceline.guard.run.run_folder import watched_environment
 from paceline.guard.run.several_hosts import host_role as roles
 from paceline.guard.run.several_hosts.host_role import FollowerRole, HeadRole, HostRole, host_role
 from paceline.guard.run.watch_options import WatchOptions
@@ -144,3 +145,22 @@ def test_only_an_option_of_open_mpi_itself_keeps_names_from_it(
     assert isinstance(role, HeadRole)
     role.listening.close()
     assert ("OMPI_MCA_mca_base_env_list" in role.variables) is hands_on
+
+
+@pytest.mark.parametrize("job", ["", "17"])
+def test_ranks_are_told_of_which_batch_job_the_run_is(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PBS_JOBID", raising=False)
+    monkeypatch.delenv("LSB_JOBID", raising=False)
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    role, _ = _role("srun --export=PATH python train.py")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert role.variables.get("PACELINE_BATCH_JOB") == (f"SLURM_JOB_ID={job}" if job else None)
+    assert ("PACELINE_BATCH_JOB" in role.command[1]) is bool(job)
+
+
+def test_a_new_run_does_not_hand_on_the_head_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_HEAD", "n1:1")
+    monkeypatch.setenv("PACELINE_BATCH_JOB", "SLURM_JOB_ID=16")
+    environment = watched_environment(tmp_path)
+    assert not {"PACELINE_HEAD", "PACELINE_BATCH_JOB"} & environment.keys()

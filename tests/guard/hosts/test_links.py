@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,14 +23,19 @@ from paceline.guard.hosts.keys import new_secret
 from paceline.guard.hosts.link import HeadLink, WatcherLink, listen
 from paceline.guard.hosts.watching import Watching
 from paceline.guard.judge.judge import Judge
+from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.run import watched_run
+from paceline.guard.run.held_output import HeldOutput
 from paceline.guard.run.judged_run import JudgedRun
+from paceline.guard.run.stopping_job import ForwardedSignals
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
 from paceline.guard.verdict.finding import Finding
+from paceline.process.procfs import start_time
 
 _ALL_REDUCE, _BARRIER = BY_NAME["torch.all_reduce"].code, BY_NAME["torch.barrier"].code
 _DEADLINE = 100.0
@@ -393,3 +401,47 @@ def test_a_rank_that_stopped_goes_on_after_a_fault_of_the_judge(job: _Job) -> No
     assert judged.unless_at_fault(lambda: 1 // 0) is None
     job.until(lambda: words[layout.GO_ON] == 1)
     assert job.head.processes_to_end() == []  # nobody hears whether they have ended
+
+
+def test_one_look_asks_hosts_once(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New reports may come in meanwhile again and again: the next look asks again."""
+    for number in range(3):
+        job.rank(number).call(_BARRIER if number == 2 else _ALL_REDUCE)
+    finding = _settled(job, Judge(job.head, job.folders[0]), monkeypatch)
+    asked: list[int] = []
+
+    def settle(self: HeadRings) -> bool:
+        asked.append(1)
+        self._settled = {b"of a report that is not the last": 1}
+        return True
+
+    monkeypatch.setattr(HeadRings, "_settle", settle)
+    job.head._settled = None
+    assert job.head.confirmed(lambda: finding) is None
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("owns_hosts", [True, False])
+def test_who_stops_the_head_waits_only_for_ranks_that_it_owns(
+    owns_hosts: bool, job: _Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.rank(1)
+    job.until(lambda: job.num_seen() == 1)
+    job.head._owns_hosts = owns_hosts
+    ended: list[str] = []
+    monkeypatch.setattr(watched_run, "end_all", lambda roots, *, also: ended.extend(process.host for process in also))
+    watched_run._end_everywhere(job.head, None)
+    assert ended == ([socket.gethostname()] if owns_hosts else [])
+
+
+def test_who_stops_a_job_does_not_wait_for_last_words(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeadRings, "hear_last_words", lambda self, *, failed: pytest.fail("it has waited"))
+    options, signals = WatchOptions(), ForwardedSignals()
+    signals.received = signal.SIGINT
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+    launcher = ProcessHandle(process.pid, start_time(process.pid))
+    process.wait()
+    judged, held = JudgedRun(job.head, job.folders[0], options), HeldOutput(job.folders[0], None)
+    assert watched_run._watch(process, launcher, job.head, judged, held, options, signals) is None
+    assert judged.fault is None
+    launcher.close()

@@ -29,7 +29,6 @@ _SILENT_SECONDS = 3.0  # without a beat, after which a host counts as not heard 
 _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question
 _LAST_SECONDS, _LAST_FAILED_SECONDS = 2.0, 5.0  # for the last words of ranks, once the launcher has ended
 _START_SECONDS = 10.0  # for which nothing is said while ranks of other hosts are not seen, since one was seen last
-_MOST_TRIES = 8  # of the second question, while new reports come in between
 _END_AGAIN_SECONDS = 1.0
 _MOST_HOSTS = 4096
 _MANY_RANKS, _LONG_PAST, _SHORT_PAST = 256, 2000, 64
@@ -225,16 +224,19 @@ class HeadRings(LocalRings):
     # what the judge asks
 
     def confirmed(self, look: Callable[[], Finding | None]) -> Finding | None:
-        """Look, and return a finding if all hosts say that what it was made from still holds."""
-        for _ in range(_MOST_TRIES):
-            finding = look()
-            if finding is None or self._expects_more():
-                return None
-            if self._settled is not None and self._settled == self._asked_numbers():
-                return self.checked(finding)
-            if not self._settle():
-                return None
-        return None
+        """Look, and return a finding if all hosts say that what it was made from still holds.
+
+        They are asked once. If new reports come in meanwhile, the next look asks again; signals are seen in between.
+        """
+        finding = look()
+        if finding is None or self._expects_more():
+            return None
+        if not self._is_settled():
+            finding = look() if self._settle() else None  # again, with the past calls that hosts have sent along
+        return self.checked(finding) if finding is not None and self._is_settled() else None
+
+    def _is_settled(self) -> bool:
+        return self._settled is not None and self._settled == self._asked_numbers()
 
     def _expects_more(self) -> bool:
         """Say whether ranks are not seen yet that may be seen in a moment: watchers need a while to start."""

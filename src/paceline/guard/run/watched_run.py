@@ -191,7 +191,8 @@ def _watch(
             finding = judged.look()
             if finding is not None:
                 return finding
-    judged.unless_at_fault(lambda: rings.hear_last_words(failed=process.returncode != 0))
+    if signals.received is None:
+        judged.unless_at_fault(lambda: rings.hear_last_words(failed=process.returncode != 0))
     if signals.received is not None or _launcher_signal(process, launcher, judged) is not None:
         return None
     return judged.look_back(failed=process.returncode != 0)
@@ -266,7 +267,8 @@ def _end_everywhere(rings: LocalRings, finding: Finding | None) -> None:
     end_all([os.getpid()], also=here)
     if finding is not None:
         rings.tell_finding(finding)
-    elsewhere = [process for process in rings.processes_to_end() if process.host]
+    # whoever stops only us does not stop other nodes that have a launcher of their own
+    elsewhere = [process for process in rings.processes_to_end(after_launcher=finding is None) if process.host]
     if elsewhere:
         end_all([], also=elsewhere)
 

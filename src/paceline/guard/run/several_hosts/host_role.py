@@ -20,7 +20,7 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions, variables_of
-from paceline.guard.shared_memory.host_folder import HEAD, PYTHON
+from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, PYTHON
 from paceline.launch.launcher_words import find_launcher, launcher_options
 from paceline.launch.node_command import NodeMeeting, node_meeting
 from paceline.launch.other_machines import launcher_elsewhere
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _NEEDED = ("zmq", "msgspec")
 _KEY = "PACELINE_KEY"
 _ENV_LIST = "OMPI_MCA_mca_base_env_list"  # names of variables that Open MPI hands on to other hosts
+_BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what batch systems tell every process of a job
 _VERSION_SECONDS = 10.0
 
 
@@ -125,7 +126,7 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
         raise InputError("no address of this host leads to the others")
     listening, secret = listen(addresses[0]), new_secret()
     address = _shown(addresses[0], listening.getsockname()[1])
-    variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable}
+    variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable, **_batch_job()}
     # only those that are set: Open MPI aborts for others
     names = [*variables, RUN_FOLDER, "PYTHONPATH", *variables_of(options)]
     variables |= _handed_on(command, names)
@@ -153,6 +154,11 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     listening = listen(own_address(meeting.host), port)
     _say_head(options, address)
     return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
+
+
+def _batch_job() -> dict[str, str]:
+    """Return what tells ranks of this batch job from those of jobs that one of them submits."""
+    return next(({BATCH_JOB: f"{name}={os.environ[name]}"} for name in _BATCH_JOBS if os.environ.get(name)), {})
 
 
 def _say_head(options: WatchOptions, address: str) -> None:
