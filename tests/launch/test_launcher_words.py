@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from paceline.launch.host_names import named_hosts
-from paceline.launch.launcher_words import launcher_options
+from paceline.launch.launcher_words import launcher_elsewhere, launcher_options
 from paceline.launch.node_command import NodeMeeting, node_meeting
-from paceline.launch.other_machines import launcher_elsewhere
 
 
 @pytest.mark.parametrize(

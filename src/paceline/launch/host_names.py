@@ -8,8 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 
-from paceline.launch.launcher_words import find_launcher, launcher_options
-from paceline.launch.other_machines import MPI_HOST_FILES, MPI_HOSTS, SRUN_HOST_FILES, SRUN_HOSTS
+from paceline.launch.launcher_words import (
+    MPI_HOST_FILES,
+    MPI_HOSTS,
+    SRUN_HOST_FILES,
+    SRUN_HOSTS,
+    find_launcher,
+    launcher_options,
+)
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?")  # what a name or an IPv4 address looks like
 _MOST_HOSTS = 100_000

@@ -1,4 +1,4 @@
-"""Which words of a command are the launcher's own: its options with their values, up to the program that it starts.
+"""Which words of a command are the launcher's own, and whether they mean that ranks start on other machines.
 
 Options of the program may have the same names. A word without a dash is the program, unless it is the value of an
 option that takes one: so the options that take values are listed here.
@@ -38,6 +38,13 @@ _SRUN_WORDS = """
     threads-per-core time time-min tmp tree-width tres-bind tres-per-task uid wait wckey
 """
 _MPI_VALUES, _SRUN_VALUES = frozenset(_MPI_WORDS.split()), frozenset(_SRUN_WORDS.split())
+# which options name hosts, and which name files of hosts; -H of srun is something else
+MPI_HOSTS, SRUN_HOSTS = ("host", "hosts", "hostlist", "H", "add-host"), ("w", "nodelist")
+MPI_HOST_FILES, SRUN_HOST_FILES = (
+    ("hostfile", "machinefile", "machine", "f", "default-hostfile", "add-hostfile"),
+    ("F", "nodefile"),
+)
+_SRUN = "srun"  # it asks the batch system, and runs on the machines of the allocation
 
 
 class LauncherOption(NamedTuple):
@@ -79,13 +86,29 @@ LauncherOption(name='n', value='1', at=9)]
     launcher = find_launcher(command)
     if launcher is None:
         return []
-    is_srun = PurePath(command[launcher]).name == "srun"
+    is_srun = PurePath(command[launcher]).name == _SRUN
     begins, found = [launcher + 1], list[LauncherOption]()
     if not is_srun:  # a colon is never an argument of a program there
         begins += [at + 1 for at in range(launcher + 1, len(command)) if command[at] == ":"]
     for begin in begins:
         found += _srun_options(command, begin) if is_srun else _mpi_options(command, begin)
     return found
+
+
+def launcher_elsewhere(command: Sequence[str]) -> str | None:
+    """Return the launcher of a command that may start ranks on other machines; None if it starts them here.
+
+    >>> launcher_elsewhere(["mpiexec", "-hosts", "n1,n2", "python", "train.py"])
+    'mpiexec'
+    >>> launcher_elsewhere(["mpiexec", "-n", "4", "./run.sh", "-f", "cfg.toml"]) is None
+    True
+    """
+    at = find_launcher(command)
+    if at is None:
+        return None
+    name = PurePath(command[at]).name
+    names_hosts = any(option.name in (*MPI_HOSTS, *MPI_HOST_FILES) for option in launcher_options(command))
+    return name if name == _SRUN or names_hosts else None
 
 
 def _mpi_options(command: Sequence[str], at: int) -> Iterator[LauncherOption]:

@@ -26,7 +26,7 @@ from paceline.guard.run.told_problems import ToldProblems
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
-from paceline.launch.other_machines import launcher_elsewhere
+from paceline.launch.launcher_words import launcher_elsewhere
 
 _Value = TypeVar("_Value")
 

@@ -21,9 +21,8 @@ from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, PYTHON
-from paceline.launch.launcher_words import find_launcher, launcher_options
+from paceline.launch.launcher_words import find_launcher, launcher_elsewhere, launcher_options
 from paceline.launch.node_command import NodeMeeting, node_meeting
-from paceline.launch.other_machines import launcher_elsewhere
 
 if TYPE_CHECKING:
     import socket
