@@ -138,3 +138,20 @@ def test_modules_that_nothing_hides_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "json").mkdir()  # a folder of data: Python prefers its own module
     (tmp_path / "train.py").write_text("import json, threading; print(hasattr(json, 'dumps'))\n")
     assert _run([sys.executable, "train.py"], tmp_path, watched=True) == (0, "True\n", "")
+
+
+@pytest.mark.parametrize(("job", "is_watched"), [("17", True), ("18", False), (None, True)])
+def test_a_batch_job_that_inherits_the_variables_of_another_is_left_alone(
+    job: str | None, is_watched: bool, tmp_path: Path
+) -> None:
+    records = tmp_path / "records"
+    records.mkdir(mode=0o700)  # it is there, so no watcher is started
+    environment = {name: value for name, value in os.environ.items() if name != "SLURM_JOB_ID"} | {
+        "PYTHONPATH": str(_BOOT), "PACELINE_RUN_FOLDER": str(records), "PACELINE_HEAD": "127.0.0.1:1",
+        "PACELINE_BATCH_JOB": "SLURM_JOB_ID=17", **({} if job is None else {"SLURM_JOB_ID": job}),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; print('paceline.guard' in sys.modules)"],
+        env=environment, capture_output=True, text=True, timeout=_DEADLINE, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{is_watched}\n"

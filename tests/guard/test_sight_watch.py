@@ -7,7 +7,7 @@ import pytest
 from paceline.guard.judge import sight_watch
 from paceline.guard.judge.sight_watch import SightWatch
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
-from paceline.launch.other_machines import launcher_elsewhere
+from paceline.launch.launcher_words import launcher_elsewhere
 
 _UNSEEN = OutOfSight(ranks=(2, 3), world_size=4, num_local=2)
 

@@ -8,10 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 
-from paceline.process.launchers import LAUNCHER_PROGRAMS
+from paceline.launch.launcher_words import (
+    MPI_HOST_FILES,
+    MPI_HOSTS,
+    SRUN_HOST_FILES,
+    SRUN_HOSTS,
+    find_launcher,
+    launcher_options,
+)
 
-_LISTS = ("host", "hosts", "hostlist", "H", "add-host", "w", "nodelist")
-_FILES = ("hostfile", "machinefile", "machine", "f", "default-hostfile", "add-hostfile")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?")  # what a name or an IPv4 address looks like
 _MOST_HOSTS = 100_000
 _BRACKETS = re.compile(r"([^,\[]*)\[([^\]]*)\]([^,]*)|([^,\[\]]+)")
 _FAR_AWAY = "192.0.2.1"  # of documentation: nothing is sent to it
@@ -29,28 +35,19 @@ def named_hosts(command: Sequence[str], environ: Mapping[str, str]) -> list[str]
     >>> named_hosts(["mpiexec", "-n", "2", "python", "train.py", "--host", "database"], {})
     []
     """
-    at = next((at for at, word in enumerate(command) if PurePath(word).name in LAUNCHER_PROGRAMS), None)
-    if at is None:
+    launcher = find_launcher(command)
+    if launcher is None:
         return []
-    words, found = _own_words(command[at + 1 :]), list[str]()
-    for number, word in enumerate(words):
-        name, has_value, value = word.lstrip("-").partition("=")
-        if not word.startswith("-"):
-            continue
-        value = value if has_value else words[number + 1] if number + 1 < len(words) else ""
-        if name in _LISTS:
-            found += expand_hosts(value)
-        elif name in _FILES:
-            found += _hosts_in_file(value)
+    is_srun, found = PurePath(command[launcher]).name == "srun", list[str]()
+    for option in launcher_options(command):
+        if option.name in (SRUN_HOSTS if is_srun else MPI_HOSTS):
+            is_file = is_srun and "/" in option.value  # as srun has it
+            found += _hosts_in_file(option.value) if is_file else expand_hosts(option.value)
+        elif option.name in (SRUN_HOST_FILES if is_srun else MPI_HOST_FILES):
+            found += _hosts_in_file(option.value)
     if not found:
         found = expand_hosts(environ.get("SLURM_JOB_NODELIST", ""))
-    return list(dict.fromkeys(found))[:_MOST_HOSTS]
-
-
-def _own_words(words: Sequence[str]) -> list[str]:
-    """Return the words that are the launcher's, up to the program that it starts."""
-    ends = [at for at, word in enumerate(words) if PurePath(word).name.startswith("python") or word.endswith(".py")]
-    return list(words[: ends[0]] if ends else words)
+    return [host for host in dict.fromkeys(found) if _HOST.fullmatch(host)][:_MOST_HOSTS]
 
 
 def expand_hosts(text: str) -> list[str]:
@@ -82,12 +79,12 @@ def _hosts_in_file(name: str) -> list[str]:
 
 
 def addresses_of(host: str) -> list[str]:
-    """Return the addresses of a host; none if nobody knows it."""
+    """Return the addresses of a host, those of IPv4 first; none if nobody knows it."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    return list(dict.fromkeys(str(address[4][0]) for address in found))
+    return sorted(dict.fromkeys(str(address[4][0]) for address in found), key=lambda address: ":" in address)
 
 
 def is_this_host(host: str) -> bool:

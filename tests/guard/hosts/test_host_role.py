@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline.guard.hosts.keys import port_of
+from paceline.guard.run.run_folder import watched_environment
 from paceline.guard.run.several_hosts import host_role as roles
 from paceline.guard.run.several_hosts.host_role import FollowerRole, HeadRole, HostRole, host_role
 from paceline.guard.run.watch_options import WatchOptions
@@ -69,8 +71,30 @@ def test_names_are_added_to_what_srun_hands_on_and_no_value() -> None:
 def test_nodes_that_meet_elsewhere_follow_the_head_there() -> None:
     role, said = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:29400 train.py")
     assert isinstance(role, FollowerRole)
-    assert role.address == f"{_FAR}:29401"
-    assert said == [f"the ranks of this host are judged with all others by Paceline at {_FAR}:29401 (encrypted)"]
+    port = port_of(role.secret)
+    assert role.address == f"{_FAR}:{port}"
+    assert said == [f"the ranks of this host are judged with all others by Paceline at {_FAR}:{port} (encrypted)"]
+
+
+@pytest.mark.parametrize("port", [29400, 29500, 65535])
+def test_the_port_of_the_head_is_not_one_that_another_job_may_take(port: int) -> None:
+    role, _ = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:{port} train.py")
+    assert isinstance(role, FollowerRole)
+    again, _ = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:{port} train.py")
+    assert isinstance(again, FollowerRole)
+    assert again.address == role.address
+    assert 20_000 <= int(role.address.rpartition(":")[2]) < 28_000
+
+
+@pytest.mark.parametrize("error", [OverflowError("port must be 0-65535"), ImportError("zmq is broken"), OSError("no")])
+def test_what_goes_wrong_before_the_job_does_not_stop_it(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> HostRole:
+        raise error
+
+    monkeypatch.setattr(roles, "_head", fail)
+    role, said = _role(f"mpiexec -hosts {_FAR} python train.py")
+    assert type(role) is HostRole
+    assert said == [f"this job runs on several hosts, and each is watched alone: {error}"]
 
 
 def test_without_the_extra_the_job_runs_and_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,3 +110,57 @@ def test_a_key_that_cannot_be_used_does_not_stop_the_job(monkeypatch: pytest.Mon
     role, said = _role(f"torchrun --nnodes 2 --rdzv-endpoint {_FAR}:29400 train.py")
     assert type(role) is HostRole
     assert "each is watched alone: PACELINE_KEY is not a key" in said[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun python train.py --export=onnx",
+        "srun ./run.sh --export onnx,tf",
+        f"mpiexec -hosts {_FAR} python train.py --export=onnx",
+        "srun --export=ALL python train.py",
+    ],
+)
+def test_arguments_of_the_script_stay_as_they_are(command: str) -> None:
+    role, _ = _role(command)
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert list(role.command) == command.split()
+
+
+def test_names_are_added_to_a_list_that_is_a_word_of_its_own() -> None:
+    role, _ = _role("srun --export PATH,HOME python train.py")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert role.command[2].startswith("PATH,HOME,PACELINE_HEAD,PACELINE_KEY,")
+    assert list(role.command[3:]) == ["python", "train.py"]
+
+
+@pytest.mark.parametrize(("words", "hands_on"), [("python train.py -x 3", True), ("-x PATH python train.py", False)])
+def test_only_an_option_of_open_mpi_itself_keeps_names_from_it(
+    words: str, hands_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roles, "_open_mpi_version", lambda program: 4)
+    role, _ = _role(f"mpirun --host {_FAR} {words}")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert ("OMPI_MCA_mca_base_env_list" in role.variables) is hands_on
+
+
+@pytest.mark.parametrize("job", ["", "17"])
+def test_ranks_are_told_of_which_batch_job_the_run_is(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PBS_JOBID", raising=False)
+    monkeypatch.delenv("LSB_JOBID", raising=False)
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    role, _ = _role("srun --export=PATH python train.py")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert role.variables.get("PACELINE_BATCH_JOB") == (f"SLURM_JOB_ID={job}" if job else None)
+    assert ("PACELINE_BATCH_JOB" in role.command[1]) is bool(job)
+
+
+def test_a_new_run_does_not_hand_on_the_head_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_HEAD", "n1:1")
+    monkeypatch.setenv("PACELINE_BATCH_JOB", "SLURM_JOB_ID=16")
+    environment = watched_environment(tmp_path)
+    assert not {"PACELINE_HEAD", "PACELINE_BATCH_JOB"} & environment.keys()

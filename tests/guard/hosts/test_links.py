@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,16 +23,31 @@ from paceline.guard.hosts.keys import new_secret
 from paceline.guard.hosts.link import HeadLink, WatcherLink, listen
 from paceline.guard.hosts.watching import Watching
 from paceline.guard.judge.judge import Judge
+from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.run import watched_run
+from paceline.guard.run.held_output import HeldOutput
+from paceline.guard.run.judged_run import JudgedRun
+from paceline.guard.run.stopping_job import ForwardedSignals
+from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME
 from paceline.guard.verdict.finding import Finding
+from paceline.process.procfs import start_time
 
 _ALL_REDUCE, _BARRIER = BY_NAME["torch.all_reduce"].code, BY_NAME["torch.barrier"].code
 _DEADLINE = 100.0
 _WORLD = "abc"  # as a hash is written
+
+
+def _has_ipv6() -> bool:
+    try:
+        listen("::1").close()
+    except OSError:
+        return False
+    return True
 
 
 @dataclass
@@ -297,3 +316,132 @@ def test_another_version_is_refused_with_a_word(job: _Job) -> None:
     job.until(lambda: old.send(host_messages.encode(hello)) and job.head.problems())
     assert job.head.problems()[0].startswith("n9 has Paceline 0.0.1")
     old.close()
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+def test_head_and_watcher_meet_over_ipv6(tmp_path: Path) -> None:
+    secret, listening = new_secret(), listen("::1")
+    address = f"[::1]:{listening.getsockname()[1]}"
+    head = HeadRings(tmp_path, HeadLink(listening, secret), address)
+    rings = LocalRings(tmp_path / "elsewhere")
+    watching = Watching(rings, [address], secret)
+    deadline = time.monotonic() + _DEADLINE
+    while not watching.was_known:
+        assert time.monotonic() < deadline
+        watching.wait(0.01)
+        watching.look()
+        head.wait(0.01)
+    watching.close()
+    head.close()
+    rings.close()
+
+
+def test_a_host_for_whose_records_there_is_no_room_is_named_and_harms_nobody(
+    job: _Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        job.rank(number).call(_BARRIER if number == 2 else _ALL_REDUCE)
+    is_full = [True]
+    real = os.posix_fallocate
+
+    def reserve(descriptor: int, offset: int, length: int) -> None:
+        if is_full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor, offset, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", reserve)
+    job.until(lambda: any("is not watched, because" in problem for problem in job.head.problems()))
+    assert job.num_seen() == 1
+    assert len(list(job.folders[0].glob("ring.*"))) == 1
+    is_full[0] = False
+    job.until(lambda: job.num_seen() == 3)  # there is room again, and they have told everything
+
+
+def test_what_other_hosts_say_never_ends_the_job_through_the_head(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: HeadRings) -> None:
+        raise RuntimeError("nobody has thought of this")
+
+    monkeypatch.setattr(HeadRings, "hear", fail)
+    told: list[str] = []
+    judged = JudgedRun(job.head, job.folders[0], WatchOptions(on_fault=told.append))
+    judged.wait(0.01)
+    judged.wait(0.01)
+    assert len(told) == 1
+    assert "nobody has thought of this" in told[0]
+
+
+@pytest.fixture
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that answers at all does so many times within the time that a rank waits for its word."""
+    monkeypatch.setattr("paceline.guard.hosts.watching._BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("paceline.guard.hosts.watching._ANSWER_SECONDS", 1.0)
+
+
+def _stopped(job: _Job) -> memoryview:
+    ring = job.rank(1).recorder.ring
+    ring.words[layout.STOP_REASON], ring.words[layout.STOPPED] = layout.STOP_COLLECTIVE, 1
+    return ring.words
+
+
+@pytest.mark.usefixtures("short_times")
+def test_a_rank_that_stopped_goes_on_if_the_head_does_not_know_its_host(
+    job: _Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, as it does to hosts with another version, and takes nothing in."""
+    monkeypatch.setattr(HeadRings, "_welcome", lambda self, link, hello: None)
+    words = _stopped(job)
+    job.until(lambda: words[layout.GO_ON] == 1)
+
+
+@pytest.mark.usefixtures("short_times")
+def test_a_rank_that_stopped_goes_on_after_a_fault_of_the_judge(job: _Job) -> None:
+    words = _stopped(job)
+    job.until(lambda: job.num_seen() == 1)
+    judged = JudgedRun(job.head, job.folders[0], WatchOptions())
+    assert judged.unless_at_fault(lambda: 1 // 0) is None
+    job.until(lambda: words[layout.GO_ON] == 1)
+    assert job.head.processes_to_end() == []  # nobody hears whether they have ended
+
+
+def test_one_look_asks_hosts_once(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New reports may come in meanwhile again and again: the next look asks again."""
+    for number in range(3):
+        job.rank(number).call(_BARRIER if number == 2 else _ALL_REDUCE)
+    finding = _settled(job, Judge(job.head, job.folders[0]), monkeypatch)
+    asked: list[int] = []
+
+    def settle(self: HeadRings) -> bool:
+        asked.append(1)
+        self._settled = {b"of a report that is not the last": 1}
+        return True
+
+    monkeypatch.setattr(HeadRings, "_settle", settle)
+    job.head._settled = None
+    assert job.head.confirmed(lambda: finding) is None
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("owns_hosts", [True, False])
+def test_who_stops_the_head_waits_only_for_ranks_that_it_owns(
+    owns_hosts: bool, job: _Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.rank(1)
+    job.until(lambda: job.num_seen() == 1)
+    job.head._owns_hosts = owns_hosts
+    ended: list[str] = []
+    monkeypatch.setattr(watched_run, "end_all", lambda roots, *, also: ended.extend(process.host for process in also))
+    watched_run._end_everywhere(job.head, None)
+    assert ended == ([socket.gethostname()] if owns_hosts else [])
+
+
+def test_who_stops_a_job_does_not_wait_for_last_words(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeadRings, "hear_last_words", lambda self, *, failed: pytest.fail("it has waited"))
+    options, signals = WatchOptions(), ForwardedSignals()
+    signals.received = signal.SIGINT
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+    launcher = ProcessHandle(process.pid, start_time(process.pid))
+    process.wait()
+    judged, held = JudgedRun(job.head, job.folders[0], options), HeldOutput(job.folders[0], None)
+    assert watched_run._watch(process, launcher, job.head, judged, held, options, signals) is None
+    assert judged.fault is None
+    launcher.close()

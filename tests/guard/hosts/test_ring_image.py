@@ -96,3 +96,17 @@ def test_a_rank_that_moves_runs(tmp_path: Path) -> None:
 def test_parts_that_do_not_fit_are_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"cut off|does not fit"):
         list(unpack_parts(zlib.compress(content)))
+
+
+def test_a_mirror_keeps_its_room_also_when_it_is_cleared(tmp_path: Path) -> None:
+    """A write where there is no room would end the head by a signal."""
+    mirror = RingMirror(tmp_path, process_number(0, 7))
+    assert mirror.take_names(["ring.abc.0.0"]) == ""
+
+    def num_reserved() -> int:
+        return (tmp_path / "ring.abc.0.0").stat().st_blocks * 512
+
+    assert num_reserved() >= layout.RING_BYTES
+    mirror.clear()
+    assert num_reserved() >= layout.RING_BYTES
+    mirror.close()

@@ -19,7 +19,15 @@ except ImportError as _error:
         sys.modules["sitecustomize"] = _this
 finally:
     _folder = os.environ.get("PACELINE_RUN_FOLDER", "")
-    if sys.version_info >= (3, 10) and _folder and ("PACELINE_HEAD" in os.environ or os.path.isdir(_folder)):
+    # a batch job that was submitted by a rank of another one has all its variables, and is none of ours
+    _name, _, _number = os.environ.get("PACELINE_BATCH_JOB", "").partition("=")
+    _is_ours = os.environ.get(_name, _number) == _number
+    if (
+        sys.version_info >= (3, 10)
+        and _folder
+        and _is_ours
+        and ("PACELINE_HEAD" in os.environ or os.path.isdir(_folder))
+    ):
         _before = set(sys.modules)
         from importlib.util import module_from_spec, spec_from_file_location
 

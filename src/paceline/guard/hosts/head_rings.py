@@ -29,7 +29,6 @@ _SILENT_SECONDS = 3.0  # without a beat, after which a host counts as not heard 
 _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question
 _LAST_SECONDS, _LAST_FAILED_SECONDS = 2.0, 5.0  # for the last words of ranks, once the launcher has ended
 _START_SECONDS = 10.0  # for which nothing is said while ranks of other hosts are not seen, since one was seen last
-_MOST_TRIES = 8  # of the second question, while new reports come in between
 _END_AGAIN_SECONDS = 1.0
 _MOST_HOSTS = 4096
 _MANY_RANKS, _LONG_PAST, _SHORT_PAST = 256, 2000, 64
@@ -75,6 +74,7 @@ class HeadRings(LocalRings):
         self._unseen: frozenset[object] = frozenset()
         self._unseen_since = time.monotonic()
         self._finding = b""  # as JSON, once there is one
+        self._is_quiet = False  # nobody judges any more
         self._settled: dict[bytes, int] | None = None  # reports of which all hosts have said that they still hold
 
     def _find_process(self, number: int, began: int) -> ProcessHandle:
@@ -84,9 +84,16 @@ class HeadRings(LocalRings):
 
     def wait(self, seconds: float) -> None:
         """Wait for the given time, until a process here has ended or until a watcher says something."""
+        if self._is_quiet:
+            super().wait(seconds)
+            return
         self._link.wait(seconds, self.ends_descriptor)
         super().wait(0.0)
         self.hear()
+
+    def stop_answering(self) -> None:
+        """Leave watchers without an answer: they let ranks go on that wait for a word of ours."""
+        self._is_quiet = True
 
     def hear(self) -> None:
         """Take in what watchers have said."""
@@ -142,7 +149,9 @@ class HeadRings(LocalRings):
             elif isinstance(message, host_messages.Bye):
                 host.has_left = message.number == self._taken.numbers.get(host.link)
         except ValueError as error:
-            self._note_trouble(f"{host.name} has sent something that cannot be used: {error}")
+            self._distrust(host, f"{host.name} has sent something that cannot be used: {error}")
+        except OSError as error:  # no room for what it tells
+            self._distrust(host, f"{host.name} is not watched, because there is no place for its records: {error}")
 
     def _take_report(self, host: _Host, report: host_messages.Report) -> None:
         for problem in report.problems:
@@ -200,26 +209,34 @@ class HeadRings(LocalRings):
 
     def _lose(self, host: _Host) -> None:
         """Believe nothing of a host any more, until it is heard of again and has told everything."""
+        self._distrust(
+            host,
+            f"{host.name} is not heard of: as long as that lasts its ranks may do anything, and nobody notices if they "
+            "fail or wait",
+        )
+
+    def _distrust(self, host: _Host, why: str) -> None:
+        """Believe nothing of a host, of which something was not taken in, until it has told everything."""
         host.is_lost = True
         self._taken.drop(host.link)
-        self._note_trouble(
-            f"{host.name} is not heard of: as long as that lasts its ranks may do anything, and nobody notices if they "
-            "fail or wait"
-        )
+        self._note_trouble(why)
 
     # what the judge asks
 
     def confirmed(self, look: Callable[[], Finding | None]) -> Finding | None:
-        """Look, and return a finding if all hosts say that what it was made from still holds."""
-        for _ in range(_MOST_TRIES):
-            finding = look()
-            if finding is None or self._expects_more():
-                return None
-            if self._settled is not None and self._settled == self._asked_numbers():
-                return self.checked(finding)
-            if not self._settle():
-                return None
-        return None
+        """Look, and return a finding if all hosts say that what it was made from still holds.
+
+        They are asked once. If new reports come in meanwhile, the next look asks again; signals are seen in between.
+        """
+        finding = look()
+        if finding is None or self._expects_more():
+            return None
+        if not self._is_settled():
+            finding = look() if self._settle() else None  # again, with the past calls that hosts have sent along
+        return self.checked(finding) if finding is not None and self._is_settled() else None
+
+    def _is_settled(self) -> bool:
+        return self._settled is not None and self._settled == self._asked_numbers()
 
     def _expects_more(self) -> bool:
         """Say whether ranks are not seen yet that may be seen in a moment: watchers need a while to start."""
@@ -298,7 +315,8 @@ class HeadRings(LocalRings):
         if now - host.end_sent_at > _END_AGAIN_SECONDS:
             host.end_sent_at = now
             self._link.send(host.link, host_messages.encode(host_messages.EndJob(finding=self._finding)))
-        self.hear()
+        if not self._is_quiet:
+            self.hear()
 
     def tell_finding(self, finding: Finding) -> None:
         """Have the finding told wherever somebody started ranks of the job."""
@@ -307,8 +325,9 @@ class HeadRings(LocalRings):
             self._end_host(host)
 
     def processes_to_end(self, *, after_launcher: bool = False) -> list[ProcessHandle]:
-        """Return the ranks that are to be ended, as far as they can be reached."""
-        processes = [process for process in super().processes_to_end() if not process.is_lost]
+        """Return the ranks that are to be ended, as far as they can be reached and we hear of it."""
+        processes = super().processes_to_end()
+        processes = [process for process in processes if not process.is_lost and not (self._is_quiet and process.host)]
         return [process for process in processes if not process.host or self._owns_hosts or not after_launcher]
 
     def close(self) -> None:

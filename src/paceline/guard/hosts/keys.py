@@ -18,6 +18,7 @@ from paceline.process.private_files import open_private, read_private
 
 KEY = "PACELINE_KEY"  # the variable that holds the secret of a run, as hexadecimal digits
 _NUM_BYTES = 32
+_FIRST_PORT, _NUM_PORTS = 20_000, 8_000
 _FILE = Path(".config") / "paceline" / "key"
 
 
@@ -48,6 +49,17 @@ def derive_secret(secret: bytes, purpose: str) -> bytes:
     True
     """
     return hashlib.blake2b(purpose.encode(), key=secret, digest_size=_NUM_BYTES).digest()
+
+
+def port_of(secret: bytes) -> int:
+    """Return the port at which the head of a job is found by all that have its secret.
+
+    It is away from those that launchers take, and from those that systems hand out by themselves.
+
+    >>> port_of(bytes(32)) == port_of(bytes(32)), 20_000 <= port_of(bytes(32)) < 28_000
+    (True, True)
+    """
+    return _FIRST_PORT + int.from_bytes(derive_secret(secret, "port")[:8], "big") % _NUM_PORTS
 
 
 def key_file() -> Path:

@@ -75,6 +75,7 @@ class HeadLink:
         _set_keys(self._socket, _pair(secret, "head"))
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.IPV6, int(listening.family == socket.AF_INET6))
         host, port = listening.getsockname()[:2]
         self._socket.setsockopt(zmq.USE_FD, listening.detach())
         self._socket.bind(f"tcp://{f'[{host}]' if ':' in host else host}:{port}")
@@ -139,7 +140,9 @@ class WatcherLink:
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what is said while nobody is there is not kept
         self._socket.setsockopt(zmq.RECONNECT_IVL, 100)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
-        self._socket.connect(f"tcp://{_reachable(addresses)}")
+        address = _reachable(addresses)
+        self._socket.setsockopt(zmq.IPV6, int(_needs_ipv6(address)))
+        self._socket.connect(f"tcp://{address}")
 
     def wait(self, seconds: float, *descriptors: int) -> None:
         """Wait until something comes in, one of the descriptors is readable, or the time is up."""
@@ -180,3 +183,12 @@ def _reachable(addresses: Sequence[str]) -> str:
         except OSError:
             time.sleep(0.01)
     return addresses[0]
+
+
+def _needs_ipv6(address: str) -> bool:
+    """Say whether a host has addresses of IPv6 alone: if it has both, the head listens on the other one."""
+    try:
+        found = socket.getaddrinfo(address.rpartition(":")[0].strip("[]"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # nobody knows it yet
+        return False
+    return all(family == socket.AF_INET6 for family, *_ in found)

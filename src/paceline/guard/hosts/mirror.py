@@ -37,7 +37,11 @@ class RingMirror:
         self._words: memoryview | None = None
 
     def take_names(self, names: Iterable[str]) -> str:
-        """Take names that are new; return what is wrong with one, or nothing."""
+        """Take names that are new; return what is wrong with one, or nothing.
+
+        Raises:
+            OSError: There is no room for it.
+        """
         for name in names:
             if name in self._names:
                 continue
@@ -56,8 +60,11 @@ class RingMirror:
             return
         descriptor = open_private(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
-            os.ftruncate(descriptor, layout.RING_BYTES)
+            os.posix_fallocate(descriptor, 0, layout.RING_BYTES)  # no room is an error here, and a SIGBUS later
             self._bytes = mmap.mmap(descriptor, layout.RING_BYTES)
+        except OSError:
+            (self._folder / name).unlink(missing_ok=True)
+            raise
         finally:
             os.close(descriptor)
         self._words = memoryview(self._bytes).cast("Q")
@@ -65,7 +72,7 @@ class RingMirror:
     def clear(self) -> None:
         """Forget everything: what comes next is the whole ring."""
         if self._bytes is not None:
-            self._bytes.madvise(mmap.MADV_REMOVE)
+            self._bytes[:] = bytes(layout.RING_BYTES)  # and keep the room
 
     def take_parts(self, parts: bytes) -> None:
         """Take in what has changed.

@@ -79,7 +79,8 @@ class Watching:
         self._link.send(host_messages.encode(beat))
 
     def _hear(self, message: host_messages.Downward) -> None:
-        self._heard_at = time.monotonic()
+        if not isinstance(message, host_messages.Beat) or message.number >= 0:
+            self._heard_at = time.monotonic()  # a head that does not know us answers for nobody
         if isinstance(message, host_messages.Beat):
             self._hear_beat(message)
         elif isinstance(message, host_messages.Ask):
@@ -128,6 +129,10 @@ class Watching:
                 self._reports.let_go_on()
         else:
             self._stopped_since = None
+
+    def was_heard_within(self, seconds: float) -> bool:
+        """Say whether a head that knows us has said something of late."""
+        return bool(self._heard_at) and time.monotonic() - self._heard_at < seconds
 
     def close(self) -> None:
         """Tell the last, and leave."""

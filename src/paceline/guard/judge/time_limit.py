@@ -40,8 +40,13 @@ class TimeLimit:
                     inside[rank.process.pid] = before if before is not None and before[0] == mark else (mark, now)
         self._inside = inside
 
-    def passed(self, jobs: Sequence[WatchedJob]) -> Finding | None:
-        """Return a finding if ranks have been inside the same calls for longer than the limit."""
+    def passed(self, jobs: Sequence[WatchedJob], *, why: str = "the guard had failed") -> Finding | None:
+        """Return a finding if ranks have been inside the same calls for longer than the limit.
+
+        Args:
+            jobs: The jobs that are known.
+            why: Why nobody knows who is waited for.
+        """
         if self._seconds is None:
             return None
         now = time.monotonic()
@@ -54,14 +59,14 @@ class TimeLimit:
             ranks = tuple(number for number, passed in seconds.items() if passed >= self._seconds)
             if ranks:
                 with naming(job.world_ranks):
-                    return self._finding(job, ranks, max(seconds.values()))
+                    return self._finding(job, ranks, max(seconds.values()), why)
         return None
 
-    def _finding(self, job: WatchedJob, ranks: tuple[int, ...], seconds: float) -> Finding:
+    def _finding(self, job: WatchedJob, ranks: tuple[int, ...], seconds: float, why: str) -> Finding:
         return Finding(
             kind=FindingKind.DEADLOCK, field=None, ranks=ranks, cause=Cause.TIMEOUT,
             summary=f"{name_ranks(ranks)} {verb(ranks, 'has', 'have')} been inside a call for {seconds:.0f} s, longer "
-            f"than the limit of {self._seconds:g} s; who is waited for is not known, because the guard had failed",
+            f"than the limit of {self._seconds:g} s; who is waited for is not known, because {why}",
             advice="see where these ranks wait, or give --timeout a larger number",
             groups=tuple(_group(number, job.ranks[number]) for number in ranks), decided_ns=time.monotonic_ns(),
         )  # fmt: skip

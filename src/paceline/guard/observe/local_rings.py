@@ -293,6 +293,9 @@ class LocalRings:
     def hear_last_words(self, *, failed: bool) -> None:
         """After the launcher has ended: wait for what is not here yet. Of this machine everything is."""
 
+    def stop_answering(self) -> None:
+        """Nobody judges any more: ranks of this machine see that by the lock of the judge."""
+
     def checked(self, finding: Finding) -> Finding | None:
         """Return what is left of a finding about ranks that have ended: of one machine the kernel tells their order."""
         return finding

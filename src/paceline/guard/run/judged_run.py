@@ -6,6 +6,7 @@ and from then on nothing is concluded. Only the user's time limit still holds.
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from paceline.guard.run.told_problems import ToldProblems
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
-from paceline.launch.other_machines import launcher_elsewhere
+from paceline.launch.launcher_words import launcher_elsewhere
 
 _Value = TypeVar("_Value")
 
@@ -60,11 +61,20 @@ class JudgedRun:
         self._limit.note(jobs)
         return self._limit.passed(jobs) if self.fault is not None else None
 
+    def wait(self, seconds: float) -> None:
+        """Wait for the given time, or until something has happened; what other hosts say may be at fault."""
+        try:
+            self._rings.wait(seconds)
+        except Exception as error:
+            self._fail(error)
+            time.sleep(seconds)
+
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left."""
         finding = self.unless_at_fault(lambda: self._judge.look_back(failed=failed))
         if finding is not None:
-            finding = self._rings.checked(finding)
+            found = finding
+            finding = self.unless_at_fault(lambda: self._rings.checked(found))
         if finding is None:
             self.unless_at_fault(lambda: self._warn(self._warning_watch.look_back(self._complete_jobs())))
         if failed:
@@ -148,4 +158,5 @@ class JudgedRun:
             " notices if it hangs" + (f" before the limit of {limit:g} s" if limit is not None else "")
         )
         stop_judging(self._folder)
+        self._rings.stop_answering()
         self._options.on_fault(self.fault)

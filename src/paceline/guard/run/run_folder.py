@@ -14,6 +14,7 @@ from pathlib import Path
 
 from paceline.errors import InputError
 from paceline.guard.rank.watched_process import RUN_FOLDER
+from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD
 from paceline.guard.shared_memory.ring import JUDGE
 from paceline.process.private_files import is_private_folder, lock_file, make_private_folder
 from paceline.process.procfs import start_time
@@ -104,7 +105,7 @@ def _remove_if_left(folder: Path) -> None:
 
 def watched_environment(folder: Path) -> dict[str, str]:
     """Return our environment with the hooks first on the Python path."""
-    environment = dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name not in (HEAD, BATCH_JOB)}  # of another run
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_BOOT), before] if before else [str(_BOOT)])
     environment[RUN_FOLDER] = str(folder)

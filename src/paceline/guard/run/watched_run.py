@@ -26,7 +26,7 @@ from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
-from paceline.guard.run.several_hosts.host_role import host_role
+from paceline.guard.run.several_hosts.host_role import HostRole, host_role
 from paceline.guard.run.stopping_job import ForwardedSignals, StoppingJob
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.last_output import allow_putting_aside
@@ -93,10 +93,10 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
         variables = {**watched_environment(folder), **variables_of(options), **role.variables}
         process = _start(role.command, variables)
         launcher = ProcessHandle(process.pid, start_time(process.pid))
-        rings = role.rings(folder)
+        rings = _rings(role, folder, options)
         rings.await_end(launcher)
         try:
-            judged = role.judged(rings, folder, options)
+            judged = _judged(role, rings, folder, options)
             finding = _watch(process, launcher, rings, judged, held, options, signals)
             jobs = judged.jobs()
             has_exited = process.poll() is not None
@@ -127,6 +127,9 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
             if result.ended_afterwards and result.records is None:
                 held.show_all()
             return replace(result, fault=judged.fault)
+        except BaseException:
+            held.show_all()  # the folder is removed in a moment
+            raise
         finally:
             _end(process, rings)
             rings.close()
@@ -176,7 +179,7 @@ def _watch(
     """Look until the command has exited, a finding is certain, or the job is to be ended."""
     stopping = StoppingJob(rings)
     while process.poll() is None:
-        rings.wait(LOOK_SECONDS)
+        judged.wait(LOOK_SECONDS)
         options.on_look(rings)
         judged.unless_at_fault(lambda: held.look(rings.known_jobs()))
         if signals.received is not None:
@@ -188,10 +191,29 @@ def _watch(
             finding = judged.look()
             if finding is not None:
                 return finding
-    rings.hear_last_words(failed=process.returncode != 0)
+    if signals.received is None:
+        judged.unless_at_fault(lambda: rings.hear_last_words(failed=process.returncode != 0))
     if signals.received is not None or _launcher_signal(process, launcher, judged) is not None:
         return None
     return judged.look_back(failed=process.returncode != 0)
+
+
+def _rings(role: HostRole, folder: Path, options: WatchOptions) -> LocalRings:
+    """Return where the records come from: the job runs already, and must not end because other hosts are not heard."""
+    try:
+        return role.rings(folder)
+    except Exception as error:
+        options.on_unseen(f"other hosts cannot be watched, and each is watched alone: {error}")
+        return LocalRings(folder)
+
+
+def _judged(role: HostRole, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
+    """Return who judges: this host alone if its head cannot be spoken to."""
+    try:
+        return role.judged(rings, folder, options)
+    except Exception as error:
+        options.on_unseen(f"the head cannot be told of this host, which is watched alone: {error}")
+        return JudgedRun(rings, folder, options, role.command)
 
 
 def _held_output(folder: Path, options: WatchOptions) -> HeldOutput:
@@ -245,7 +267,8 @@ def _end_everywhere(rings: LocalRings, finding: Finding | None) -> None:
     end_all([os.getpid()], also=here)
     if finding is not None:
         rings.tell_finding(finding)
-    elsewhere = [process for process in rings.processes_to_end() if process.host]
+    # whoever stops only us does not stop other nodes that have a launcher of their own
+    elsewhere = [process for process in rings.processes_to_end(after_launcher=finding is None) if process.host]
     if elsewhere:
         end_all([], also=elsewhere)
 

@@ -9,6 +9,9 @@ import os
 from collections.abc import Mapping
 
 HEAD = "PACELINE_HEAD"  # the variable that says where the head can be reached, as HOST:PORT,HOST:PORT
+BATCH_JOB = (
+    "PACELINE_BATCH_JOB"  # the variable that says in which batch job the run is, as NAME=ID: jobs inherit others'
+)
 PYTHON = "PACELINE_PYTHON"  # the variable with the interpreter that the run was started by
 _WATCHER = (
     "paceline.guard.run.several_hosts.host_watcher"  # by name: it is of a layer above, and of another interpreter

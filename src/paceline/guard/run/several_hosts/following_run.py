@@ -1,4 +1,7 @@
-"""A run on one node of a job whose head is on another: nothing is judged here, and what the head finds is said."""
+"""A run on one node of a job whose head is on another: what the head finds is said here too.
+
+Nothing is judged here as long as the head is heard of, except by the user's time limit.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_from_json
 
-_SILENT_SECONDS = 30.0  # without an answer of the head, before that is told
-_LAST_SECONDS = 2.0  # for the head to say what it has found, once the launcher here has failed
+_SILENT_SECONDS = 10.0  # without an answer of the head, after which this host is judged alone
+_LAST_SECONDS = 2.0  # for the head to say what it has found, once the launcher has failed or the time limit is over
 
 
 class FollowingRun(JudgedRun):
@@ -33,11 +36,18 @@ class FollowingRun(JudgedRun):
         super().__init__(rings, folder, options, command)
         self._watching = Watching(rings, [address], secret)
         self._address, self._began, self._has_told = address, time.monotonic(), False
+        self._late_since: float | None = None  # since when the time limit is over
 
     def look(self) -> Finding | None:
-        """Tell the head what has changed; return what it has found, if anything."""
+        """Tell the head what has changed; return what it has found. Without a head judge this host alone."""
+        finding = self.unless_at_fault(self._follow)
+        if finding is not None:
+            return finding
+        if time.monotonic() - self._began > _SILENT_SECONDS and not self._is_led():
+            self._tell_silence()
+            return super().look()
         self._problems.look()
-        return self.unless_at_fault(self._follow)
+        return self._pass_limit()
 
     def look_back(self, *, failed: bool) -> Finding | None:
         """After the launcher has ended: tell the last, and hear what the head makes of it if the job has failed."""
@@ -46,24 +56,42 @@ class FollowingRun(JudgedRun):
         while failed and finding is None and self.fault is None and time.monotonic() < deadline:
             self._watching.wait()
             finding = self.unless_at_fault(self._follow)
+        if finding is None and not self._is_led():
+            if failed:
+                self._tell_silence()
+            finding = super().look_back(failed=failed)
         self._watching.close()
         return finding
 
+    def _is_led(self) -> bool:
+        return self._watching.was_heard_within(_SILENT_SECONDS)
+
     def _follow(self) -> Finding | None:
         self._watching.look()
-        self._tell_silence()
         if not self._watching.finding:
             return None
         finding = finding_from_json(json.loads(self._watching.finding))
         self._watching.close()
         return finding
 
+    def _pass_limit(self) -> Finding | None:
+        """Return a finding if the user's time limit is over and the head, which knows more, says nothing about it."""
+        jobs, now = self.jobs(), time.monotonic()
+        self._limit.note(jobs)
+        finding = self._limit.passed(jobs, why="the head, which judges all hosts, has found nothing")
+        self._late_since = None if finding is None else self._late_since or now
+        return finding if self._late_since is not None and now - self._late_since > _LAST_SECONDS else None
+
     def _tell_silence(self) -> None:
-        """Say once that nobody judges, if the head does not answer."""
-        silent = not self._watching.was_known and time.monotonic() - self._began > _SILENT_SECONDS
-        if silent and not self._has_told:
-            self._has_told = True
-            self._options.on_unseen(
-                f"nobody answers at {self._address}, so the ranks of this host are not judged: is `paceline run` "
+        """Say once that this host is judged alone."""
+        if self._has_told:
+            return
+        self._has_told = True
+        if self._watching.was_known:
+            text = f"the head at {self._address} does not answer any more: the ranks of this host are judged alone"
+        else:
+            text = (
+                f"nobody answers at {self._address}, so the ranks of this host are judged alone: is `paceline run` "
                 "started there too, with the same key (~/.config/paceline/key, or PACELINE_KEY), and within reach?"
             )
+        self._options.on_unseen(text)

@@ -20,9 +20,9 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions, variables_of
-from paceline.guard.shared_memory.host_folder import HEAD, PYTHON
+from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, PYTHON
+from paceline.launch.launcher_words import find_launcher, launcher_elsewhere, launcher_options
 from paceline.launch.node_command import NodeMeeting, node_meeting
-from paceline.launch.other_machines import launcher_elsewhere
 
 if TYPE_CHECKING:
     import socket
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _NEEDED = ("zmq", "msgspec")
 _KEY = "PACELINE_KEY"
 _ENV_LIST = "OMPI_MCA_mca_base_env_list"  # names of variables that Open MPI hands on to other hosts
+_BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what batch systems tell every process of a job
 _VERSION_SECONDS = 10.0
 
 
@@ -108,7 +109,7 @@ def host_role(command: Sequence[str], options: WatchOptions) -> HostRole:
         return alone
     try:
         return _node_role(command, meeting, options) if meeting is not None else _head(command, elsewhere, options)
-    except (InputError, OSError) as error:
+    except (InputError, OSError, OverflowError, ImportError) as error:
         options.on_unseen(f"this job runs on several hosts, and each is watched alone: {error}")
         return alone
 
@@ -124,7 +125,7 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
         raise InputError("no address of this host leads to the others")
     listening, secret = listen(addresses[0]), new_secret()
     address = _shown(addresses[0], listening.getsockname()[1])
-    variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable}
+    variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable, **_batch_job()}
     # only those that are set: Open MPI aborts for others
     names = [*variables, RUN_FOLDER, "PYTHONPATH", *variables_of(options)]
     variables |= _handed_on(command, names)
@@ -137,14 +138,14 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
 
 def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptions) -> HostRole:
     """Return the head where the nodes of a job meet, and one that follows it on the others."""
-    from paceline.guard.hosts.keys import derive_secret, read_secret, user_secret
+    from paceline.guard.hosts.keys import derive_secret, port_of, read_secret, user_secret
     from paceline.guard.hosts.link import listen
     from paceline.launch.host_names import is_this_host, own_address
 
     own = os.environ.get(_KEY)
     job = f"{meeting.host}:{meeting.port} {meeting.job}"
     secret = derive_secret(read_secret(own) if own else user_secret(), job)
-    port = meeting.port + 1
+    port = port_of(secret)
     address = _shown(meeting.host, port)
     if not is_this_host(meeting.host):
         options.on_unseen(f"the ranks of this host are judged with all others by Paceline at {address} (encrypted)")
@@ -152,6 +153,11 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     listening = listen(own_address(meeting.host), port)
     _say_head(options, address)
     return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
+
+
+def _batch_job() -> dict[str, str]:
+    """Return what tells ranks of this batch job from those of jobs that one of them submits."""
+    return next(({BATCH_JOB: f"{name}={os.environ[name]}"} for name in _BATCH_JOBS if os.environ.get(name)), {})
 
 
 def _say_head(options: WatchOptions, address: str) -> None:
@@ -167,9 +173,11 @@ def _handed_on(command: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
     Open MPI 4 aborts a job that has both this and an option -x of the user's.
     """
-    program = next((word for word in command if PurePath(word).name in ("mpirun", "mpiexec", "prterun", "orterun")), "")
-    version = _open_mpi_version(program) if program else 0
-    if not version or (version < 5 and "-x" in command):
+    launcher = find_launcher(command)
+    if launcher is None or PurePath(command[launcher]).name not in ("mpirun", "mpiexec", "prterun", "orterun"):
+        return {}
+    version = _open_mpi_version(command[launcher])
+    if not version or (version < 5 and any(option.name == "x" for option in launcher_options(command))):
         return {}
     before = os.environ.get(_ENV_LIST, "")
     return {_ENV_LIST: ";".join([*filter(None, [before]), *names])}
@@ -189,8 +197,10 @@ def _open_mpi_version(program: str) -> int:
 
 def _with_exports(command: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the command with our variables in the list that srun hands on, if it has one. Only names are added."""
-    words = list(command)
-    for at, word in enumerate(words):
-        if word.startswith("--export=") and word not in ("--export=NONE", "--export=ALL", "--export=NIL"):
-            words[at] = f"{word},{','.join(names)}"
+    words, launcher = list(command), find_launcher(command)
+    if launcher is None or PurePath(command[launcher]).name != "srun":
+        return words
+    for option in launcher_options(command):
+        if option.name == "export" and option.value not in ("NONE", "ALL", "NIL"):
+            words[option.at] = f"{words[option.at]},{','.join(names)}"
     return words

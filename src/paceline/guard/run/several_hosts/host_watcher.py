@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from paceline.guard.hosts.keys import KEY, read_secret
@@ -30,18 +31,15 @@ def main(arguments: Sequence[str]) -> int:
     """Watch until all ranks have ended."""
     folder, starter, began = Path(arguments[0]), int(arguments[1]), float(arguments[2])
     before = {path for path in shared_files_now() if _made_at(path) < began}
-    lock = become_judge(folder)
-    remove_stale_folders()  # of runs whose watchers were killed with them
-    rings = LocalRings(folder)
-    watching = Watching(rings, os.environ[HEAD].split(","), read_secret(os.environ.pop(KEY)))
-    try:
+    with ExitStack() as afterwards:
+        afterwards.callback(remove_leftovers, before)
+        afterwards.callback(os.close, become_judge(folder))
+        afterwards.callback(shutil.rmtree, folder, ignore_errors=True)
+        remove_stale_folders()  # of runs whose watchers were killed with them
+        rings = afterwards.enter_context(closing(LocalRings(folder)))
+        secret = read_secret(os.environ.pop(KEY))
+        watching = afterwards.enter_context(closing(Watching(rings, os.environ[HEAD].split(","), secret)))
         _watch(rings, watching, starter)
-    finally:
-        watching.close()
-        rings.close()
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-        remove_leftovers(before)
     return 0
 
 
