@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.guard.verdict.simulated import SPLIT, WORLD, certain, collective, communicators, judge, message, waits
 
@@ -227,6 +229,32 @@ def test_the_first_failure_of_a_job_that_is_over() -> None:
         ((0, 2), GroupState.KILLED, "afterwards"),
         ((1,), GroupState.RAISED, "KeyError: 'x'"),
     ]
+
+
+def test_ranks_that_were_ended_inside_a_collective_are_told_with_it() -> None:
+    call = collective("allreduce", 9, sequence=2)
+    own = End(kind=EndKind.KILLED, detail="by SIGSEGV", signal=11, at_ns=100)
+    victim = End(kind=EndKind.KILLED, detail="by SIGTERM", signal=15, at_ns=200)
+    ranks = [replace(waits(rank, call), end=victim) for rank in (0, 1)]
+    gone = RankState(rank=2, end=own, positions={WORLD: 1})
+    finding = find_first_failure(Inspection(Snapshot(ranks=[*ranks, gone], communicators=communicators(3))))
+    assert finding is not None
+    assert finding.ranks == (2,)
+    assert finding.summary == ("rank 2 was killed (by SIGSEGV); ranks 0-1 waited for it in allreduce at train.py:9")
+    assert [(group.ranks, group.call, group.site) for group in finding.groups] == [
+        ((0, 1), "allreduce", "train.py:9"),
+        ((2,), None, None),
+    ]
+
+
+def test_a_rank_that_was_ended_already_is_shown_in_its_call_beside_those_who_still_wait() -> None:
+    call = collective("allreduce", 9, sequence=2)
+    own = End(kind=EndKind.KILLED, detail="by SIGSEGV", signal=11, at_ns=100)
+    victim = End(kind=EndKind.KILLED, detail="by SIGTERM", signal=15, at_ns=200)
+    gone = RankState(rank=2, end=own, positions={WORLD: 1})
+    finding = certain(waits(0, call), replace(waits(1, call), end=victim), gone)
+    assert finding.ranks == (2,)
+    assert {group.ranks: group.site for group in finding.groups} == {(0,): "train.py:9", (1,): "train.py:9", (2,): None}
 
 
 def test_a_job_whose_ranks_all_fail_by_themselves_has_no_first_failure() -> None:

@@ -163,13 +163,19 @@ def _collective_finding(
     at_fault = [state.rank for state in states if state is not None and not is_victim(state, first)]
     if not at_fault and first is not None:  # those that others miss were ended because of another
         at_fault = list(first.ranks)
-    who_waits = set(waiting)
-    calls = {rank: call for rank, call in inspection.calls_at(position).items() if rank in who_waits}
+    shown = {*waiting, *(state.rank for state in inspection.states() if _was_ended_at(state, position))}
+    calls = {rank: call for rank, call in inspection.calls_at(position).items() if rank in shown}
     explanations = explain_end(inspection, at_fault or missing, waiting, position)
     return explained_finding(
         FindingKind.PEER_GONE, explanations, rank_groups(_with_victims(inspection, first), calls),
         first_difference=shown_difference(inspection, find_first_difference(inspection, position)),
     )  # fmt: skip
+
+
+def _was_ended_at(state: RankState, position: Position) -> bool:
+    """Say whether a rank was ended while it was inside a collective."""
+    call = open_call(state) if state.end is not None else None
+    return call is not None and call.is_collective and call.position == position
 
 
 def _with_victims(inspection: Inspection, first: FirstFailure | None) -> Inspection:
@@ -321,6 +327,24 @@ def find_first_failure(inspection: Inspection) -> Finding | None:
     others = [state.end for state in inspection.states() if state.rank not in failed and state.end is not None]
     if all(end.kind is EndKind.EXITED for end in others):
         return None  # nobody was ended because of it
-    explanations = explain_end(inspection, first.ranks, [], is_first=first.is_certain)
-    groups = rank_groups(_with_victims(inspection, first))
+    inside = _ended_inside(inspection, failed) if first.is_certain else {}
+    position = next((call.position for call in inside.values()), None)
+    explanations = explain_end(inspection, first.ranks, list(inside), position, is_first=first.is_certain)
+    groups = rank_groups(_with_victims(inspection, first), inside)
     return _unless_of_unseen(inspection, explained_finding(FindingKind.PEER_GONE, explanations, groups))
+
+
+def _ended_inside(inspection: Inspection, failed: frozenset[int]) -> dict[int, Call]:
+    """Return the calls of ranks that were ended in a collective for which all wait, before failed ones had come.
+
+    They may have waited in several: it is the first rank's that is told.
+    """
+    inside: dict[int, Call] = {}
+    for state in inspection.states():
+        call = open_call(state) if state.rank not in failed else None
+        if call is None or not call.is_collective or call.traits.needs is not Needs.ALL:
+            continue
+        if failed <= inspection.missing_at(call.position):
+            inside[state.rank] = call
+    told = next((call.position for call in inside.values()), None)
+    return {rank: call for rank, call in inside.items() if call.position == told}
