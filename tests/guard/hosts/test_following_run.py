@@ -50,12 +50,13 @@ def rings(tmp_path: Path) -> Iterator[LocalRings]:
 
 
 def test_without_a_head_a_node_is_judged_alone_and_says_so_once(
-    rings: LocalRings, monkeypatch: pytest.MonkeyPatch
+    rings: LocalRings, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(f"{_MODULE}._SILENT_SECONDS", 0.2)
     said: list[str] = []
     options = WatchOptions(on_unseen=said.append)
     run = FollowingRun(rings, rings.folder, options, ["torchrun"], "127.0.0.1:1", new_secret())  # nobody is there
+    request.addfinalizer(run._watching.close)
     for rank in range(3):
         _call(rings.folder, rank, _BARRIER if rank == 2 else _ALL_REDUCE, size=3)
     assert _until(run.look).ranks == (2,)
@@ -65,11 +66,14 @@ def test_without_a_head_a_node_is_judged_alone_and_says_so_once(
     run.look_back(failed=False)
 
 
-def test_without_a_head_a_node_looks_back_alone(rings: LocalRings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_head_a_node_looks_back_alone(
+    rings: LocalRings, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.setattr(f"{_MODULE}._LAST_SECONDS", 0.1)
     said: list[str] = []
     options = WatchOptions(on_unseen=said.append)
     run = FollowingRun(rings, rings.folder, options, ["torchrun"], "127.0.0.1:1", new_secret())
+    request.addfinalizer(run._watching.close)
     judged: list[bool] = []
     monkeypatch.setattr(run._judge, "look_back", lambda *, failed: judged.append(failed))
     assert run.look_back(failed=True) is None
@@ -78,7 +82,7 @@ def test_without_a_head_a_node_looks_back_alone(rings: LocalRings, monkeypatch: 
 
 
 def test_the_time_limit_holds_while_the_head_answers(
-    rings: LocalRings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rings: LocalRings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(f"{_MODULE}._SILENT_SECONDS", _DEADLINE)
     monkeypatch.setattr(f"{_MODULE}._LAST_SECONDS", 0.1)
@@ -86,8 +90,10 @@ def test_the_time_limit_holds_while_the_head_answers(
     address = f"127.0.0.1:{listening.getsockname()[1]}"
     (tmp_path / "head").mkdir()
     head = HeadRings(tmp_path / "head", HeadLink(listening, secret), address, owns_hosts=False)
+    request.addfinalizer(head.close)
     options = WatchOptions(timeout_seconds=0.5)
     run = FollowingRun(rings, rings.folder, options, ["torchrun"], address, secret)
+    request.addfinalizer(run._watching.close)
     _call(rings.folder, 1, _ALL_REDUCE, size=3)
 
     def look() -> Finding | None:
@@ -98,4 +104,3 @@ def test_the_time_limit_holds_while_the_head_answers(
     assert (finding.cause, finding.ranks) == (Cause.TIMEOUT, (1,))
     assert "because the head, which judges all hosts, has found nothing" in finding.summary
     run.look_back(failed=False)
-    head.close()

@@ -319,21 +319,20 @@ def test_another_version_is_refused_with_a_word(job: _Job) -> None:
 
 
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
-def test_head_and_watcher_meet_over_ipv6(tmp_path: Path) -> None:
+def test_head_and_watcher_meet_over_ipv6(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     secret, listening = new_secret(), listen("::1")
     address = f"[::1]:{listening.getsockname()[1]}"
     head = HeadRings(tmp_path, HeadLink(listening, secret), address)
     rings = LocalRings(tmp_path / "elsewhere")
     watching = Watching(rings, [address], secret)
+    for close in (rings.close, head.close, watching.close):  # the last one first, also if they never meet
+        request.addfinalizer(close)
     deadline = time.monotonic() + _DEADLINE
     while not watching.was_known:
         assert time.monotonic() < deadline
         watching.wait(0.01)
         watching.look()
         head.wait(0.01)
-    watching.close()
-    head.close()
-    rings.close()
 
 
 def test_a_host_for_whose_records_there_is_no_room_is_named_and_harms_nobody(
