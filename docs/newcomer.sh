@@ -50,11 +50,15 @@ else:
 SCRIPT
 # and a job that hangs, for the doctor
 cat > hanging.py <<'SCRIPT'
-from mpi4py import MPI
+import torch
+import torch.distributed as dist
 
-if MPI.COMM_WORLD.rank == 0:
-    MPI.COMM_WORLD.recv(source=1)
-MPI.COMM_WORLD.Barrier()
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 0:
+    open("met", "w").close()
+    dist.recv(torch.ones(1), src=1)
+dist.barrier()
 SCRIPT
 
 # README's commands: the lines of its blocks that are neither Python nor output, and whole commands within a sentence
@@ -94,9 +98,12 @@ while IFS= read -r command <&3; do
     case $command in
         pip\ install* | .\ * | git\ clone* | cd\ *) continue ;; # done above
         *\ PID*)
-            mpiexec -n 2 python hanging.py > /dev/null 2>&1 &
+            torchrun --nproc-per-node 2 hanging.py > /dev/null 2>&1 &
             hanging=$!
-            sleep 10 # until its ranks have met; the doctor says so if they have not
+            for _ in $(seq 240); do # until its ranks have met; the doctor says so if they have not
+                [[ -e met ]] && break
+                sleep 0.5
+            done
             command=${command//PID/$hanging}
             ;;
     esac
