@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -431,3 +432,12 @@ def test_a_tensor_without_plain_rows_is_refused_by_the_name_of_its_field(make: A
 def test_a_jagged_field_that_samples_do_not_have_is_refused() -> None:
     with pytest.raises(InputError, match=r"jagged names fields that samples do not have: \['wrods'\]"):
         Collate(1, jagged=["words", "wrods"])([{"words": [1, 2]}])
+
+
+def test_a_pickled_batch_comes_back_as_it_was() -> None:
+    batch = Batch({"x": torch.arange(2.0)}, batch_size=2, pad_values={"x": 7}).pad_to(4)
+    batch.schema()
+    again = pickle.loads(pickle.dumps(batch))
+    assert (again.batch_size, again.num_real, again.pad_values) == (4, 2, {"x": 7})
+    assert again["x"].tolist() == [0, 1, 7, 7]
+    assert again.schema() == batch.schema()

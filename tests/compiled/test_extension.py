@@ -30,6 +30,17 @@ NOTHING = ids()
 FROZEN = room()
 FROZEN.flags.writeable = False
 
+
+def on_hosts(**wrong: Any) -> tuple[Any, ...]:
+    """Return the arguments of `even_out_hosts`, one of them wrong."""
+    right: dict[str, Any] = {
+        "falling": COSTS, "order": ORDER, "costs": COSTS, "num_bytes": COSTS, "real": REAL, "host_of": ids(0, 1),
+        "host_target": 7, "target": 8, "limit": -1, "max_sweeps": 9, "sent": ids(0, 0), "received": ids(0, 0),
+        "group_of": ids(0, 1, 0),
+    }  # fmt: skip
+    return tuple((right | wrong).values())
+
+
 WRONG_KINDS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (extension.heaviest_first, (COSTS.astype(np.int32), room())),
     (extension.heaviest_first, (COSTS.astype(np.float64), room())),
@@ -40,6 +51,7 @@ WRONG_KINDS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (extension.heaviest_first, (COSTS, b"01234567" * 3)),
     (extension.list_members, (GROUPS, GROUPS, room(), room(2))),
     (extension.best_fit, (COSTS.astype(np.int32), 9, room())),
+    (extension.even_out_hosts, on_hosts(real=COSTS)),
     (extension.shuffle_table, (room(), 1)),
     (extension.permute, (COSTS, "9", 1, False, room())),
     (extension.deal_longest_first, (COSTS, ORDER, 2.5, room())),
@@ -76,6 +88,18 @@ WRONG_NUMBERS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (extension.swap_until_even, (COSTS, ORDER, 2, 8, NOTHING, -1, 9, ids(0, 0, 0))),
     (extension.swap_until_even, (COSTS, ids(0, 1, 7), 2, 8, NOTHING, -1, 9, ids(0, 1, 0))),
     (extension.swap_until_even, (COSTS, ORDER, 0, 8, NOTHING, -1, 9, ids(0, 1, 0))),
+    *[(extension.even_out_hosts, on_hosts(**{name: wrong})) for name, wrong in [
+        ("order", ids(0, 1, 3)), ("order", ids(0, 1)), ("costs", ids(1, 2)), ("num_bytes", ids(1, 2)),
+        ("real", REAL[:2]), ("host_of", ids(0, 2)), ("host_of", ids(0, -1)), ("host_of", NOTHING), ("sent", ids(0)),
+        ("received", ids(0)), ("group_of", ids(0, 2, 0)), ("group_of", ids(0, 1)), ("host_target", 9),
+        ("host_target", -1),
+    ]],
+    (extension.spread_pieces, (COSTS, COSTS[:2], ORDER, 2, 9, 3, room())),
+    (extension.spread_pieces, (COSTS, COSTS, ids(0, 1, 3), 2, 9, 3, room())),
+    (extension.spread_pieces, (COSTS, COSTS, ORDER, 0, 9, 3, room())),
+    (extension.spread_pieces, (COSTS, COSTS, ORDER, 2, 8, 3, room())),
+    (extension.spread_pieces, (COSTS, COSTS, ORDER, 2, 9, 0, room())),
+    (extension.spread_pieces, (COSTS, COSTS, ORDER, 2, 9, 3, room(2))),
     (extension.best_fit, (COSTS, 8, room())),
     (extension.best_fit, (ids(3, -1, 2), 9, room())),
     (extension.best_fit, (COSTS, 9, room(2))),

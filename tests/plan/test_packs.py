@@ -40,8 +40,9 @@ def samples_of(steps: list[list[list[list[int]]]]) -> Counter[int]:
     return Counter(sample for step in steps for packs in step for pack in packs for sample in pack)
 
 
-@given(st.lists(st.integers(0, 300), max_size=120), st.integers(300, 5000))
+@given(st.lists(st.integers(1, 300), max_size=120), st.integers(300, 5000))
 def test_best_fit_is_that_of_plain_python(lengths: list[int], room: int) -> None:
+    """Of lengths from 1 on; `test_spreading` has those of pieces without tokens."""
     pack_of, num_packs = best_fit(np.array(lengths, dtype=np.int64), room)
     assert (pack_of.tolist(), num_packs) == plain.best_fit(lengths, room)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from paceline.balance.costs import LARGEST_SUM, Numbers
+from paceline.balance.group_hosts import HostTraffic
 from paceline.balance.kernels import deal_by_differencing, deal_longest_first, heaviest_first, swap_until_even
 from paceline.balance.partition_task import PartitionTask
 from paceline.balance.partition_values import Method
@@ -39,9 +40,14 @@ def target_load(task: PartitionTask, tolerance: float) -> int:
     return task.bound + int(min(task.bound * tolerance, float(LARGEST_SUM)))
 
 
+def least_target(task: PartitionTask, target: int) -> int:
+    """Return the target, or what counts as met: the bound itself need not be met to the last unit."""
+    return max(target, int(task.bound * (1 + _EVEN / 4)))
+
+
 def refine(task: PartitionTask, group_of: Numbers, target: int, *, in_place: bool = False) -> Numbers:
-    """Swap until no group is above the target, or nothing helps; the bound itself need not be met to the last unit."""
-    target = max(target, int(task.bound * (1 + _EVEN / 4)))
+    """Swap until no group is above the target, or nothing helps."""
+    target = least_target(task, target)
     if task.heaviest(group_of) <= target:
         return group_of
     refined = group_of if in_place else group_of.copy()
@@ -71,8 +77,15 @@ def keep_names(task: PartitionTask, group_of: Numbers) -> Numbers:
     return renamed
 
 
-def share_real(task: PartitionTask, group_of: Numbers) -> Numbers:
-    """Give a real sample to each group that has none, from the heaviest that has two, in exchange for padding."""
+def share_real(task: PartitionTask, group_of: Numbers, traffic: HostTraffic | None = None) -> Numbers:
+    """Give a real sample to each group that has none, from the heaviest that has two, in exchange for padding.
+
+    Args:
+        task: The samples.
+        group_of: The group of each.
+        traffic: Between hosts. If given, a sample comes from another host only where no group of the same has two,
+            and within the limit of bytes.
+    """
     if task.real.all():
         return group_of
     num_real = np.bincount(group_of[task.real], minlength=task.num_groups)
@@ -85,12 +98,18 @@ def share_real(task: PartitionTask, group_of: Numbers) -> Numbers:
         givers = np.flatnonzero(num_real > 1)
         if not padding.size or not givers.size:
             break
+        givers = givers if traffic is None else traffic.nearest(givers, empty)
         giver = int(givers[np.argmax(loads[givers])])
         members = np.flatnonzero((group_of == giver) & task.real)
+        members = members if traffic is None else traffic.allowed(members, giver, empty)
+        if not members.size:
+            continue
         gap = loads[giver] - loads[empty]
         # a sample of half the gap would make the two groups equal
         moving = int(members[np.argmin(np.abs(gap - 2 * task.costs[members]))])
         group_of[moving], group_of[int(padding[0])] = empty, giver
+        if traffic is not None:
+            traffic.note(moving, giver, empty)
         loads[giver] -= task.costs[moving]
         loads[empty] += task.costs[moving]
         num_real[giver] -= 1

@@ -80,3 +80,31 @@ def swap_until_even(
         max_sweeps: Stop after this many sweeps.
     """
     extension.swap_until_even(falling, order, num_groups, target, memory, limit, max_sweeps, group_of)
+
+
+def even_out_hosts(
+    falling: Numbers, order: Numbers, costs: Numbers, num_bytes: Numbers, real: Flags, host_of: Numbers,
+    group_of: Numbers, traffic: tuple[Numbers, Numbers], *, host_target: int, target: int, limit: int, max_sweeps: int,
+) -> None:  # fmt: skip
+    """Swap samples until no group is heavier than `target`, or nothing helps, with few bytes between hosts.
+
+    Hosts above `host_target` for each of their groups give heavy samples to lighter hosts for the lightest there. Then
+    each host swaps between its own groups. It changes `group_of` and `traffic`. Sizes of groups stay as they are.
+
+    Args:
+        falling: Costs in the order of `order`.
+        order: The samples, the heaviest first, padding last.
+        costs: What each sample costs.
+        num_bytes: What each takes when it travels.
+        real: Which are real.
+        host_of: The host of each group.
+        group_of: The group of each sample; sizes differ by at most 1.
+        traffic: Bytes that each host has sent and received: what it has already, and then all.
+        host_target: The load for each of its groups at which a host is light enough.
+        target: The load at which a group is light enough; not below `host_target`.
+        limit: Bytes that a host may send, and receive; no limit if negative.
+        max_sweeps: Stop after this many sweeps inside a host.
+    """
+    extension.even_out_hosts(
+        falling, order, costs, num_bytes, real, host_of, host_target, target, limit, max_sweeps, *traffic, group_of
+    )

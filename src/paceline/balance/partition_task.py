@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from paceline.balance.costs import Numbers, whole_costs
+from paceline.balance.group_hosts import GroupHosts, make_hosts
 from paceline.balance.kernels import heaviest_first, members_of, sums_of
 from paceline.balance.partition_values import Partition
 from paceline.errors import InputError, whole_number
@@ -28,6 +29,7 @@ class PartitionTask:
         num_groups: Groups to make.
         real: Which samples are real.
         placement: The group each sample is in now, or None.
+        hosts: Where groups live, or None.
         memory: What each sample needs of its group's memory; empty without a limit.
         memory_limit: The memory of one group, or `NO_MEMORY_LIMIT`.
         order: The samples, the heaviest first, padding last.
@@ -40,6 +42,7 @@ class PartitionTask:
     num_groups: int
     real: Flags
     placement: Numbers | None
+    hosts: GroupHosts | None
     memory: Numbers
     memory_limit: int
     order: Numbers
@@ -63,35 +66,42 @@ class PartitionTask:
 
     def without_limit(self) -> PartitionTask:
         """Return the same task with memory left out."""
-        return PartitionTask(
-            costs=self.costs, num_groups=self.num_groups, real=self.real, placement=self.placement,
-            memory=_NO_NUMBERS, memory_limit=NO_MEMORY_LIMIT, order=self.order, falling=self.falling, bound=self.bound,
-            factor=self.factor,
-        )  # fmt: skip
+        return replace(self, memory=_NO_NUMBERS, memory_limit=NO_MEMORY_LIMIT)
 
     def result(self, group_of: Numbers) -> Partition:
         """Return the groups with their figures."""
         loads = self.loads(group_of)
         members, ends = members_of(group_of, self.real, self.num_groups)
         total, heaviest = int(loads.sum()), int(loads.max())
+        num_moved, num_crossed, bytes_crossed = 0, 0, 0
+        if self.placement is not None:
+            moved = np.flatnonzero(group_of != self.placement)
+            num_moved = moved.size
+            if self.hosts is not None:
+                num_crossed, bytes_crossed = self.hosts.crossed(moved, self.placement[moved], group_of[moved])
         return Partition(
             groups=tuple(members[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])),
             loads=loads if self.factor == 1.0 else loads / self.factor,
             max_over_mean=heaviest * self.num_groups / total if total else 1.0,
             max_over_bound=heaviest / self.bound if self.bound else 1.0,
-            num_moved=0 if self.placement is None else int((group_of != self.placement).sum()),
+            num_moved=num_moved,
+            num_crossed=num_crossed,
+            bytes_crossed=bytes_crossed,
         )
 
 
 def make_task(
-    costs: Any, num_groups: int, *, real: Any, placement: Any, memory: Any, memory_limit: int | None
+    costs: Any, num_groups: int, *, real: Any, placement: Any, memory: Any, memory_limit: int | None,
+    hosts: Any = None, sample_bytes: Any = None, host_bytes_limit: int | None = None,
 ) -> PartitionTask:  # fmt: skip
     """Check what the caller gave, and sort the samples by cost."""
-    numbers, factor = whole_costs(costs)
-    size = numbers.size
+    kept, factor = whole_costs(costs)  # a copy, whatever was given
+    size = kept.size
     if (memory is None) != (memory_limit is None):
         raise InputError("memory and memory_limit go together: pass both or neither")
+    placed = None if placement is None else _checked_placement(placement, size, num_groups)
     is_real = np.ones(size, np.bool_) if real is None else _checked_flags("real", real, size)
+    at_hosts = None if hosts is None else make_hosts(hosts, num_groups, placed, sample_bytes, host_bytes_limit, is_real)
     needed, limit = _NO_NUMBERS, NO_MEMORY_LIMIT
     if memory is not None:
         needed = _checked_memory(memory, size)
@@ -99,8 +109,7 @@ def make_task(
         limit = whole_number("memory_limit", memory_limit, least=0)
     # One block: most allocators keep the memory of a large one for the next, where they give that of small ones back to
     # the system. Fresh memory takes as long as the search itself.
-    kept, order, falling = np.empty((3, size), np.int64)
-    kept[:] = numbers
+    order, falling = np.empty((2, size), np.int64)
     if is_real.all():
         heaviest_first(kept, into=order)
     else:
@@ -108,10 +117,8 @@ def make_task(
         kept[~is_real] = 0
     kept.take(order, out=falling, mode="clip")  # nothing is clipped, but other modes take a copy
     return PartitionTask(
-        costs=kept, num_groups=num_groups, real=is_real,
-        placement=None if placement is None else _checked_placement(placement, size, num_groups),
-        memory=needed, memory_limit=limit, order=order, falling=falling, bound=_bound(falling, num_groups),
-        factor=factor,
+        costs=kept, num_groups=num_groups, real=is_real, placement=placed, hosts=at_hosts, memory=needed,
+        memory_limit=limit, order=order, falling=falling, bound=_bound(falling, num_groups), factor=factor,
     )  # fmt: skip
 
 

@@ -37,6 +37,8 @@ class Partition:
         max_over_mean: The heaviest group's cost over the mean: how much longer a step takes than it has to.
         max_over_bound: The heaviest group's cost over the bound that no partition can beat; 1.0 is provably optimal.
         num_moved: Samples that are not where `placement` had them; 0 without a placement.
+        num_crossed: Those of them that are on another host; 0 without hosts.
+        bytes_crossed: The bytes of these.
     """
 
     groups: tuple[Numbers, ...]
@@ -44,3 +46,5 @@ class Partition:
     max_over_mean: float
     max_over_bound: float
     num_moved: int
+    num_crossed: int = 0
+    bytes_crossed: int = 0

@@ -11,12 +11,10 @@ from typing import Any
 
 import torch
 
+from paceline.batch.fields import Field, as_field, check_padding, check_rows, is_alike
 from paceline.batch.jagged import Jagged
-from paceline.batch.plain_tensor import check_is_plain
 from paceline.batch.schema import Schema, schema_of
 from paceline.errors import InputError, whole_number
-
-Field = torch.Tensor | Jagged
 
 
 class Batch:
@@ -53,15 +51,15 @@ class Batch:
         )
         if not fields:
             raise InputError("a batch needs at least one field")
-        self._fields = {name: _as_field(name, field) for name, field in fields.items()}
+        self._fields = {name: as_field(name, field) for name, field in fields.items()}
         self.pad_values = {name: value for name, value in (pad_values or {}).items() if value != 0}
         if unknown := sorted(set(pad_values or {}) - set(self._fields)):
             raise InputError(
                 f"pad_values names fields that the batch does not have: {unknown}; it has {sorted(self._fields)}"
             )
         for name, field in self._fields.items():
-            _check_rows(name, field, self.batch_size)
-            _check_padding(name, field, self.num_real, self.pad_values.get(name, 0))
+            check_rows(name, field, self.batch_size)
+            check_padding(name, field, self.num_real, self.pad_values.get(name, 0))
         self._schema: Schema | None = None
 
     def _with(self, fields: dict[str, Field], batch_size: int, num_real: int) -> Batch:
@@ -78,6 +76,10 @@ class Batch:
         batch._fields, batch.batch_size, batch.num_real = fields, num_rows, num_rows
         batch.pad_values, batch._schema = {name: value for name, value in pad_values.items() if value != 0}, None
         return batch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # without the schema: to send it from a worker takes longer than to look at the fields again
+        return _restored, (self._fields, self.batch_size, self.num_real, self.pad_values)
 
     def like(self, fields: dict[str, Field], num_rows: int) -> Batch:
         """Make a batch of the same schema from fields with `num_rows` real rows. Nothing is checked."""
@@ -140,11 +142,16 @@ class Batch:
             self._schema = schema_of(self._fields)
         return self._schema
 
+    @property
+    def known_schema(self) -> Schema | None:
+        """The schema, if it has been computed: batches made alike share one object."""
+        return self._schema
+
     def has_fields_of(self, other: Batch) -> bool:
         """Say whether the schemas are equal, much faster than by comparing them if one is not computed yet."""
         if self._fields.keys() != other._fields.keys():
             return False
-        return all(_is_alike(field, other._fields[name]) for name, field in self._fields.items())
+        return all(is_alike(field, other._fields[name]) for name, field in self._fields.items())
 
     def padding(self) -> tuple[tuple[str, str], ...]:
         """Return the pad values in a form that can be compared, even if one of them is NaN."""
@@ -156,9 +163,9 @@ class Batch:
 
     def with_field(self, name: str, field: Any) -> Batch:
         """Return the batch with a field added, or replaced if there is one of this name."""
-        added = _as_field(name, field)
-        _check_rows(name, added, self.batch_size)
-        _check_padding(name, added, self.num_real, self.pad_values.get(name, 0))
+        added = as_field(name, field)
+        check_rows(name, added, self.batch_size)
+        check_padding(name, added, self.num_real, self.pad_values.get(name, 0))
         batch = self._with({**self._fields, name: added}, self.batch_size, self.num_real)
         batch._schema = None
         return batch
@@ -282,63 +289,11 @@ class Batch:
         return "\n".join(lines)
 
 
-def _as_field(name: str, field: Any) -> Field:
-    if isinstance(field, torch.Tensor):
-        if field.is_nested:
-            return Jagged.from_nested(field, name)
-        check_is_plain(name, field)
-        return field
-    if all(hasattr(field, method) for method in ("keys", "values", "lengths", "weights_or_none", "stride")):
-        field = Jagged.from_keyed(field)
-    if isinstance(field, Jagged):
-        for part in (field.values, field.lengths, field.weights):
-            if part is not None:
-                check_is_plain(name, part)
-        return field
-    raise InputError(f"field {name!r} must be a tensor or jagged, got {type(field).__name__}")
-
-
-def _is_alike(field: Field, other: Field) -> bool:
-    if isinstance(field, torch.Tensor) and isinstance(other, torch.Tensor):
-        return field.dtype == other.dtype and field.shape[1:] == other.shape[1:]
-    if isinstance(field, Jagged) and isinstance(other, Jagged):
-        if field.keys != other.keys or (field.weights is None) != (other.weights is None):
-            return False
-        pairs = [(field.values, other.values), (field.lengths, other.lengths)]
-        if field.weights is not None and other.weights is not None:
-            pairs.append((field.weights, other.weights))
-        return all(_is_alike(one, another) for one, another in pairs)
-    return False
-
-
-def _check_rows(name: str, field: Field, batch_size: int) -> None:
-    rows = field.batch_size if isinstance(field, Jagged) else (field.shape[0] if field.dim() else None)
-    if rows != batch_size:
-        raise InputError(f"field {name!r} has {rows} rows, but batch_size is {batch_size}")
-
-
-def _check_padding(name: str, field: Field, num_real: int, pad_value: float) -> None:
-    """Check the padding rows; on a device other than the CPU that would wait for it, so it is not done."""
-    if field.device.type != "cpu":
-        return
-    if isinstance(field, Jagged) and pad_value:
-        raise InputError(f"field {name!r} is jagged: its padding is empty and has no value")
-    if num_real == (field.batch_size if isinstance(field, Jagged) else field.shape[0]):
-        return
-    if isinstance(field, Jagged):
-        padding = field.lengths.view(len(field.keys), -1)[:, num_real:]
-        wrong = padding != 0
-    else:
-        padding = field[num_real:]
-        # NaN differs from itself, so it needs a comparison of its own
-        wrong = padding.isnan().logical_not() if pad_value != pad_value else padding != pad_value
-    if wrong.any():
-        rows = wrong.any(0) if isinstance(field, Jagged) else wrong.reshape(wrong.shape[0], -1).any(1)
-        row = num_real + int(rows.nonzero()[0])
-        raise InputError(
-            f"field {name!r} has content in padding row {row}: rows from num_real {num_real} on must be "
-            f"{'empty' if isinstance(field, Jagged) else pad_value}"
-        )
+def _restored(fields: dict[str, Field], batch_size: int, num_real: int, pad_values: dict[str, float]) -> Batch:
+    """Return a batch as it was before it was pickled."""
+    batch = Batch.unchecked(fields, batch_size, pad_values)
+    batch.num_real = num_real
+    return batch
 
 
 def _difference(batch: Batch, other: Batch) -> str:

@@ -168,6 +168,16 @@ def rows_of(batch: Batch) -> Rows:
     )
 
 
+def bytes_per_row(batch: Batch) -> NDArray[np.int64]:
+    """Return the bytes that each row of a batch takes in a parcel. Without jagged fields all take the same."""
+    layout = _format_of(batch.schema())
+    numbers = np.full(batch.batch_size, layout.fixed_bytes, np.int64)
+    for field, _ in layout.jagged:
+        lengths = _jagged(batch, field).lengths.view(len(field.keys), -1).sum(0).cpu().numpy()
+        numbers += lengths * (field.values.row_bytes + (0 if field.weights is None else field.weights.row_bytes))
+    return numbers
+
+
 def pack(rows: Rows, counts: Sequence[int]) -> list[Memory]:
     """Return consecutive rows as parcels of bytes, with counts[i] rows in parcel i."""
     parcels, begin, at = [], 0, 0

@@ -20,14 +20,15 @@ static int take_words(Py_buffer *view, PyObject *words, Py_ssize_t num_bytes) {
 }
 
 static PyObject *new_member(PyTypeObject *type, PyObject *args, PyObject *named) {
-    static char *keywords[] = {"index", "member", "num_members", "words", NULL};
-    long long index, member, num_members;
+    static char *keywords[] = {"index", "member", "num_members", "words", "column", NULL};
+    long long index, member, num_members, column = 0;
     PyObject *words = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "LLL|O", keywords, &index, &member, &num_members, &words)) {
+    if (!PyArg_ParseTupleAndKeywords(args, named, "LLL|OL", keywords, &index, &member, &num_members, &words, &column)) {
         return NULL;
     }
+    long long num_columns = num_members < MOST_COLUMNS ? num_members : MOST_COLUMNS;
     if (index < 0 || index >= MAX_COMMS || num_members < 1 || num_members > INT32_MAX || member < 0
-        || member >= num_members) {
+        || member >= num_members || column < 0 || column >= num_columns) {
         PyErr_SetString(PyExc_ValueError, "a member of a communicator that the ring has room for is needed");
         return NULL;
     }
@@ -40,13 +41,14 @@ static PyObject *new_member(PyTypeObject *type, PyObject *args, PyObject *named)
     self->member = member;
     self->num_members = num_members;
     if (words != Py_None) {
-        if (take_words(&self->board_memory, words, 2 * BOARD_ROWS * num_members * 8) < 0) {
+        if (take_words(&self->board_memory, words, (TAKEN_AT + num_columns + 2 * BOARD_ROWS * num_columns) * 8) < 0) {
             Py_DECREF((PyObject *)self);
             return NULL;
         }
-        uint64_t *begin = self->board_memory.buf;
+        uint64_t *head = self->board_memory.buf, *begin = head + TAKEN_AT + num_columns;
         self->board = (BoardView){
-            .calls = begin, .sizes = begin + BOARD_ROWS * num_members, .member = member, .num_members = num_members};
+            .head = head, .calls = begin, .sizes = begin + BOARD_ROWS * num_columns, .column = column,
+            .num_columns = num_columns, .num_members = num_members};
     }
     return (PyObject *)self;
 }
@@ -92,7 +94,27 @@ int open_message_board(BoardMember *member, PyObject *recorder, PyObject *commun
     return taken < 0 ? -1 : 1;
 }
 
+/* Let the next collective have the position of the last one; say whether that was the last one. */
+static PyObject *step_back(PyObject *object, PyObject *argument) {
+    BoardMember *self = (BoardMember *)object;
+    long long sequence = PyLong_AsLongLong(argument);
+    if (sequence == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    bool is_last = sequence > 0 && self->sequence == (uint64_t)sequence;
+    if (is_last) {
+        self->sequence--;
+    }
+    return PyBool_FromLong(is_last);
+}
+
+static PyMethodDef member_methods[] = {
+    {"step_back", step_back, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot member_slots[] = {
+    {Py_tp_methods, (void *)member_methods},
     {Py_tp_new, (void *)new_member},
     {Py_tp_dealloc, (void *)free_member},
     {0, NULL},

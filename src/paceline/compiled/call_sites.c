@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LIBRARY_FRAMES = 4, DIRECT_KEY = 4, LIBRARY_KEY = DIRECT_KEY + 2 * MAX_LIBRARY_FRAMES };
 enum { OF_USER = 1, OF_LIBRARY = 2, OF_CARRIER = 3 }; /* whose a code object is; 0: not known yet */
 
 /* Write which instruction of which code a frame is at: two numbers of a key. */
@@ -26,23 +25,24 @@ static int read_place(PyObject *frame, uint64_t *place) {
     return number == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Write the places of a frame and of the one that called it, or of the frame twice if none did. */
+/* Write the places of a frame and of those that called it, and zeros for callers that it does not have. */
 static int read_places(PyObject *frame, uint64_t *key) {
-    if (read_place(frame, key) < 0) {
-        return -1;
+    PyObject *here = frame;
+    Py_INCREF(here);
+    for (uint64_t *end = key + DIRECT_KEY; key < end; key += 2) {
+        if (here == Py_None) {
+            memset(key, 0, (size_t)(end - key) * sizeof *key);
+            break;
+        }
+        PyObject *caller = read_place(here, key) < 0 ? NULL : PyObject_GetAttr(here, names.f_back);
+        Py_DECREF(here);
+        if (!caller) {
+            return -1;
+        }
+        here = caller;
     }
-    PyObject *caller = PyObject_GetAttr(frame, names.f_back);
-    if (!caller) {
-        return -1;
-    }
-    int result = 0;
-    if (caller == Py_None) {
-        memcpy(key + 2, key, 2 * sizeof *key);
-    } else {
-        result = read_place(caller, key + 2);
-    }
-    Py_DECREF(caller);
-    return result;
+    Py_DECREF(here);
+    return 0;
 }
 
 static int ask_sites(RecordWriter *writer, PyObject *question, PyObject *code) {

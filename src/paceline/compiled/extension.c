@@ -15,7 +15,7 @@
 /* -------------------------------------------------------------------------------------------- arguments */
 
 typedef struct {
-    Py_buffer views[5]; /* of all arrays of one call, to be released together */
+    Py_buffer views[9]; /* of all arrays of one call, to be released together */
     int count;
     Py_ssize_t size; /* of all of them, unless asked for otherwise */
 } Arrays;
@@ -232,6 +232,54 @@ static PyObject *call_swap_until_even(PyObject *module, PyObject *args) {
     return finish(&arrays, result);
 }
 
+/* Take the arrays of a task, in the order in which they are given; false if some do not fit. */
+static bool take_host_task(Arrays *arrays, PyObject **objects, HostTask *task, int64_t **group_of) {
+    task->falling = take_numbers(arrays, objects[0]);
+    task->size = arrays->size;
+    task->order = task->falling ? take_numbers(arrays, objects[1]) : NULL;
+    bool fits = arrays->size == task->size;
+    task->costs = task->order ? take_numbers(arrays, objects[2]) : NULL;
+    fits &= arrays->size == task->size;
+    task->bytes = task->costs ? take_numbers(arrays, objects[3]) : NULL;
+    fits &= arrays->size == task->size;
+    task->real = task->bytes ? take(arrays, objects[4], "?", 1, false) : NULL;
+    fits &= arrays->size == task->size;
+    task->host_of = task->real ? take_numbers(arrays, objects[5]) : NULL;
+    task->num_groups = arrays->size;
+    task->sent = task->host_of ? take_output(arrays, objects[6]) : NULL;
+    task->num_hosts = arrays->size;
+    task->received = task->sent ? take_output(arrays, objects[7]) : NULL;
+    fits &= arrays->size == task->num_hosts;
+    *group_of = task->received ? take_output(arrays, objects[8]) : NULL;
+    fits &= arrays->size == task->size;
+    return *group_of && fits && is_group_count(task->num_groups) && is_group_count(task->num_hosts)
+        && task->size <= MOST_SLOTS;
+}
+
+static PyObject *call_even_out_hosts(PyObject *module, PyObject *args) {
+    Arrays arrays = {.count = 0};
+    PyObject *objects[9];
+    long long host_target, target, limit, max_sweeps;
+    (void)module;
+    if (!PyArg_ParseTuple(
+            args, "OOOOOOLLLLOOO", &objects[0], &objects[1], &objects[2], &objects[3], &objects[4], &objects[5],
+            &host_target, &target, &limit, &max_sweeps, &objects[6], &objects[7], &objects[8])) {
+        return NULL;
+    }
+    HostTask task = {.host_target = host_target, .target = target, .limit = limit, .max_sweeps = max_sweeps};
+    int64_t *group_of;
+    if (!take_host_task(&arrays, objects, &task, &group_of) || !all_below(task.order, task.size, task.size)
+        || !all_below(task.host_of, task.num_groups, task.num_hosts)
+        || !all_below(group_of, task.size, task.num_groups) || host_target < 0 || target < host_target) {
+        return refuse(&arrays, "each sample once, with its cost, its bytes and its group, and their hosts, are needed");
+    }
+    int result;
+    Py_BEGIN_ALLOW_THREADS
+    result = even_out_hosts(&task, group_of);
+    Py_END_ALLOW_THREADS
+    return finish(&arrays, result);
+}
+
 /* -------------------------------------------------------------------------------------------- packs */
 
 static PyObject *call_best_fit(PyObject *module, PyObject *args) {
@@ -255,6 +303,36 @@ static PyObject *call_best_fit(PyObject *module, PyObject *args) {
     Py_END_ALLOW_THREADS
     release(&arrays);
     return num_packs == NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLongLong(num_packs);
+}
+
+static PyObject *call_spread_pieces(PyObject *module, PyObject *args) {
+    Arrays arrays = {.count = 0};
+    PyObject *lengths_object, *costs_object, *order_object, *pack_object;
+    long long num_packs, room, most;
+    (void)module;
+    if (!PyArg_ParseTuple(
+            args, "OOOLLLO", &lengths_object, &costs_object, &order_object, &num_packs, &room, &most, &pack_object)) {
+        return NULL;
+    }
+    SpreadTask task = {.num_packs = num_packs, .room = room, .most = most};
+    task.lengths = take_numbers(&arrays, lengths_object);
+    task.size = arrays.size;
+    task.costs = task.lengths ? take_numbers(&arrays, costs_object) : NULL;
+    bool fits = arrays.size == task.size;
+    task.order = task.costs ? take_numbers(&arrays, order_object) : NULL;
+    fits &= arrays.size == task.size;
+    int64_t *pack_of = task.order ? take_output(&arrays, pack_object) : NULL;
+    fits &= arrays.size == task.size && is_group_count(num_packs) && room >= 0 && room < INT64_MAX && most >= 1;
+    if (!pack_of || !fits || !all_below(task.order, task.size, task.size)
+        || !all_below(task.lengths, task.size, room + 1)) {
+        return refuse(&arrays, "each piece once, with its cost and a length of at most the room, are needed");
+    }
+    int result;
+    Py_BEGIN_ALLOW_THREADS
+    result = spread_pieces(&task, pack_of);
+    Py_END_ALLOW_THREADS
+    release(&arrays);
+    return result == NO_MEMORY ? PyErr_NoMemory() : PyBool_FromLong(result == 0);
 }
 
 /* -------------------------------------------------------------------------------------------- the shuffle */
@@ -322,6 +400,27 @@ static PyObject *call_permute_along(PyObject *module, PyObject *args) {
     return finish(&arrays, 0);
 }
 
+/* -------------------------------------------------------------------------------------------- pickles */
+
+static PyObject *call_count_pickle_steps(PyObject *module, PyObject *args) {
+    Py_buffer data;
+    long long most_steps;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*L", &data, &most_steps)) {
+        return NULL;
+    }
+    int64_t num_steps;
+    Py_BEGIN_ALLOW_THREADS
+    num_steps = count_pickle_steps(data.buf, data.len, most_steps);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&data);
+    if (num_steps == WRONG_NUMBERS) {
+        PyErr_Format(PyExc_ValueError, "it is cut off, asks for too much, or has more than %lld steps", most_steps);
+        return NULL;
+    }
+    return PyLong_FromLongLong(num_steps);
+}
+
 /* -------------------------------------------------------------------------------------------- the module */
 
 static PyMethodDef functions[] = {
@@ -331,10 +430,13 @@ static PyMethodDef functions[] = {
     {"deal_longest_first", call_deal_longest_first, METH_VARARGS, NULL},
     {"deal_by_differencing", call_deal_by_differencing, METH_VARARGS, NULL},
     {"swap_until_even", call_swap_until_even, METH_VARARGS, NULL},
+    {"even_out_hosts", call_even_out_hosts, METH_VARARGS, NULL},
     {"best_fit", call_best_fit, METH_VARARGS, NULL},
+    {"spread_pieces", call_spread_pieces, METH_VARARGS, NULL},
     {"shuffle_table", call_shuffle_table, METH_VARARGS, NULL},
     {"permute", call_permute, METH_VARARGS, NULL},
     {"permute_along", call_permute_along, METH_VARARGS, NULL},
+    {"count_pickle_steps", call_count_pickle_steps, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -19,15 +19,25 @@ def swap_until_even(
     falling: Array, order: Array, num_groups: int, target: int, memory: Array, limit: int, max_sweeps: int,
     group_of: Array, /,
 ) -> None: ...  # fmt: skip
+def even_out_hosts(
+    falling: Array, order: Array, costs: Array, num_bytes: Array, real: Array, host_of: Array, host_target: int,
+    target: int, limit: int, max_sweeps: int, sent: Array, received: Array, group_of: Array, /,
+) -> None: ...  # fmt: skip
 def best_fit(lengths: Array, room: int, pack_of: Array, /) -> int: ...
+def spread_pieces(
+    lengths: Array, costs: Array, order: Array, num_packs: int, room: int, most: int, pack_of: Array, /
+) -> bool: ...
 def shuffle_table(table: Array, key: int, /) -> None: ...
 def permute(numbers: Array, size: int, key: int, backward: bool, results: Array, /) -> None: ...
 def permute_along(begin: int, stride: int, size: int, key: int, results: Array, /) -> None: ...
+def count_pickle_steps(data: Buffer, most_steps: int, /) -> int: ...
 
 class BoardMember:
     """One member of a communicator: it counts its collectives, and meets the others on the board."""
 
-    def __new__(cls, index: int, member: int, num_members: int, words: Buffer | None = None) -> BoardMember: ...
+    def __new__(
+        cls, index: int, member: int, num_members: int, words: Buffer | None = None, column: int = 0
+    ) -> BoardMember: ...
 
 class RecordWriter:
     """What writes the records of a rank; `open_ring` comes first. The methods are those of the guard's Recorder."""
@@ -104,20 +114,28 @@ class OutermostCall:
     ) -> OutermostCall: ...
     def __call__(self, *args: Any, **named: Any) -> Any: ...
 
-class WatchedTorchCollective:
-    """A collective of torch.distributed that is recorded; `follow` takes those that are not plain."""
-
-    def __new__(
-        cls, session: object, watch: object, nesting: Nesting, function: Callable[..., Any], follow: Callable[..., Any],
-        code: int, read: Callable[..., Any], is_plain: bool,
-    ) -> WatchedTorchCollective: ...  # fmt: skip
-    def __call__(self, *args: Any, **named: Any) -> Any: ...
-
 class TensorSizes:
     """Reads what tensors hold: element type, bytes, elements."""
 
     def __new__(cls, known: dict[Any, tuple[int, int]], in_python: Callable[[Any], Any]) -> TensorSizes: ...
     def size(self, tensor: Any, /) -> tuple[int, int, int]: ...
+
+class TorchArguments:
+    """What the compiled functions of one torch.distributed have in common."""
+
+    def __new__(
+        cls, session: object, watch: object, nesting: Nesting, sizes: TensorSizes,
+        reductions: tuple[tuple[object, int], ...],
+    ) -> TorchArguments: ...  # fmt: skip
+
+class WatchedTorchCollective:
+    """A collective of torch.distributed that is recorded; `follow` takes those that are not plain."""
+
+    def __new__(
+        cls, torch: TorchArguments, function: Callable[..., Any], follow: Callable[..., Any], code: int,
+        read: Callable[..., Any], is_plain: bool, places: tuple[Any, ...] | None,
+    ) -> WatchedTorchCollective: ...  # fmt: skip
+    def __call__(self, *args: Any, **named: Any) -> Any: ...
 
 class MemoryTable:
     """Memory that requests use: the same as MemoryTable of the guard."""

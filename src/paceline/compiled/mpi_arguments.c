@@ -105,12 +105,9 @@ int read_buffer(MpiArguments *mpi, PyObject *buffer, BufferSize *size) {
 }
 
 int64_t read_reduction(MpiArguments *mpi, PyObject *operation) {
-    Py_ssize_t num = PyTuple_Size(mpi->reductions);
-    for (Py_ssize_t at = 0; at < num; at++) { /* the predefined ones, SUM first */
-        PyObject *known = PyTuple_GetItem(mpi->reductions, at);
-        if (PyTuple_GetItem(known, 0) == operation) {
-            return PyLong_AsLongLong(PyTuple_GetItem(known, 1));
-        }
+    int64_t known = find_reduction(mpi->reductions, operation);
+    if (known >= 0) {
+        return known;
     }
     PyObject *code = PyObject_CallFunctionObjArgs(mpi->reduction_of, operation, NULL);
     int64_t found = code ? PyLong_AsLongLong(code) : -1;
@@ -128,17 +125,6 @@ int read_whole(PyObject *value, int64_t limit, int64_t *number) {
 }
 
 /* -------------------------------------------------------------------------------------------- the type */
-
-static bool are_pairs(PyObject *reductions) {
-    for (Py_ssize_t at = 0; at < PyTuple_Size(reductions); at++) {
-        PyObject *pair = PyTuple_GetItem(reductions, at);
-        if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2 || !PyLong_Check(PyTuple_GetItem(pair, 1))) {
-            PyErr_SetString(PyExc_TypeError, "reductions are pairs of an operation and its code");
-            return false;
-        }
-    }
-    return true;
-}
 
 enum { NUM_FIELDS = 14 };
 
@@ -168,7 +154,7 @@ static PyObject *new_arguments(PyTypeObject *type, PyObject *args, PyObject *nam
             args, named, "OO!OOOO!OOO!O!OO!O!Op", keywords, &given[0], &PyDict_Type, &given[1], &given[2], &given[3],
             &given[4], &PyTuple_Type, &given[5], &given[6], &given[7], &PyLong_Type, &given[8], &PyLong_Type,
             &given[9], &given[10], &PyType_Type, &given[11], &PyDict_Type, &given[12], &given[13], &compares)
-        || !are_pairs(given[5])) {
+        || !are_reductions(given[5])) {
         return NULL;
     }
     if (!PyType_IsSubtype((PyTypeObject *)given[11], posted_fields_type)) {

@@ -35,22 +35,26 @@ static int64_t thread_word(RecordWriter *writer) {
     return PyErr_Occurred() ? -1 : word;
 }
 
-static int set_thread_word(RecordWriter *writer, uint64_t value) {
+int block_thread(RecordWriter *writer, uint64_t number) {
     int64_t word = thread_word(writer);
     if (word < 0) {
         return -1;
     }
-    store_word(writer->ring + word, value);
+    store_word(writer->ring + word, number + 1);
+    writer->blocked_number = number + 1;
+    writer->blocked_word = word;
     return 0;
 }
 
-int block_thread(RecordWriter *writer, uint64_t number) {
-    return set_thread_word(writer, number + 1);
-}
-
+/* A thread keeps its slot while it is in a call, so it need not be looked up again unless another has blocked since. */
 int unblock_thread(RecordWriter *writer, uint64_t number) {
     leave_record(writer->ring, number);
-    return set_thread_word(writer, 0);
+    int64_t word = writer->blocked_number == number + 1 ? writer->blocked_word : thread_word(writer);
+    if (word < 0) {
+        return -1;
+    }
+    store_word(writer->ring + word, 0);
+    return 0;
 }
 
 /* -------------------------------------------------------------------------------------------- records */
@@ -224,8 +228,8 @@ PyObject *open_ring(PyObject *self, PyObject *args) {
     writer->slots = Py_NewRef(slots);
     writer->take_free_slot = Py_NewRef(take_free_slot);
     writer->sites = Py_NewRef(sites);
-    writer->direct_sites.width = 4;
-    writer->library_sites.width = 12;
+    writer->direct_sites.width = DIRECT_KEY;
+    writer->library_sites.width = LIBRARY_KEY;
     writer->codes.width = 1;
     writer->channels.width = 2;
     Py_RETURN_NONE;

@@ -69,10 +69,14 @@ bool is_in_ring(const uint64_t *ring, uint64_t number) {
 
 /* -------------------------------------------------------------------------------------------- collectives */
 
-enum { ROOT_MASK = 0x7FFF, REDUCTION_MASK = 0xFF, NO_ROOT = 0 };
+enum { ROOT_MASK = (1 << (OPERATION_SHIFT - ROOT_SHIFT)) - 1, REDUCTION_MASK = 0xFF, NO_ROOT = 0 };
+#define NUM_PLACES ((UINT64_C(1) << (64 - PLACE_SHIFT)) - 1)
+
+/* As in Python: this member has withdrawn a call at the position, which the judge alone compares. */
+#define WITHDREW (UINT64_C(1) << WITHDREW_SHIFT)
 
 uint64_t pack_call(uint64_t operation, int64_t root, uint64_t reduction) {
-    return operation << 23 | ((uint64_t)(root + 1) & ROOT_MASK) << 8 | reduction;
+    return operation << OPERATION_SHIFT | ((uint64_t)(root + 1) & ROOT_MASK) << ROOT_SHIFT | reduction;
 }
 
 uint64_t pack_size(uint64_t dtype, int64_t num_bytes) {
@@ -87,10 +91,10 @@ static bool calls_differ(uint64_t mine, uint64_t other) {
     if (mine == other) {
         return false;
     }
-    if (mine >> 23 != other >> 23) {
+    if (mine >> OPERATION_SHIFT != other >> OPERATION_SHIFT) {
         return true;
     }
-    uint64_t my_root = mine >> 8 & ROOT_MASK, other_root = other >> 8 & ROOT_MASK;
+    uint64_t my_root = mine >> ROOT_SHIFT & ROOT_MASK, other_root = other >> ROOT_SHIFT & ROOT_MASK;
     uint64_t mine_reduces = mine & REDUCTION_MASK, other_reduces = other & REDUCTION_MASK;
     bool roots_differ = my_root != other_root && my_root != NO_ROOT && other_root != NO_ROOT;
     return roots_differ
@@ -110,20 +114,25 @@ static bool sizes_differ(uint64_t mine, uint64_t other) {
 }
 
 int64_t meet_members(const BoardView *board, uint64_t sequence, uint64_t call, uint64_t size) {
-    int64_t row = (int64_t)(sequence & (BOARD_ROWS - 1)) * board->num_members;
+    int64_t row = (int64_t)(sequence & (BOARD_ROWS - 1)) * board->num_columns;
     uint64_t *calls = board->calls + row, *sizes = board->sizes + row;
-    call |= (sequence & 0xFFFFFFFF) << 32;
-    store_word(sizes + board->member, size);
-    store_word(calls + board->member, call);
+    call |= (sequence / BOARD_ROWS % NUM_PLACES + 1) << PLACE_SHIFT;
+    if (load_word(calls + board->column) >> PLACE_SHIFT == call >> PLACE_SHIFT) {
+        call |= WITHDREW;
+    }
+    store_word(sizes + board->column, size);
+    store_word(calls + board->column, call);
     /* The later of two must see the earlier: without this the processor may read before others see what it wrote. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    for (int64_t other = 0; other < board->num_members; other++) {
+    uint64_t num_taken = load_word(board->head + NUM_TAKEN);
+    for (int64_t other = 0; other < board->num_columns && (uint64_t)other < num_taken; other++) {
         uint64_t theirs = load_word(calls + other);
-        if (theirs >> 32 != call >> 32) {
-            continue; /* it is not there */
+        if (theirs >> PLACE_SHIFT != call >> PLACE_SHIFT || (call | theirs) & WITHDREW) {
+            continue; /* it is not there, or the judge will compare it */
         }
         if (calls_differ(call, theirs) || sizes_differ(size, load_word(sizes + other))) {
-            return other;
+            uint64_t member = load_word(board->head + TAKEN_AT + other) - 1;
+            return member < (uint64_t)board->num_members ? (int64_t)member : -1;
         }
     }
     return -1;

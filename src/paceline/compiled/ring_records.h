@@ -20,6 +20,13 @@
     X(RING_BYTES, 1048576)                                                                                             \
     X(BOARD_ROWS, 64)                                                                                                  \
     X(MESSAGE_CELLS, 4096)                                                                                             \
+    X(ROOT_SHIFT, 8)                                                                                                   \
+    X(OPERATION_SHIFT, 31)                                                                                             \
+    X(WITHDREW_SHIFT, 40)                                                                                              \
+    X(PLACE_SHIFT, 41)                                                                                                 \
+    X(MOST_COLUMNS, 1024)                                                                                              \
+    X(NUM_TAKEN, 1)                                                                                                    \
+    X(TAKEN_AT, 2)                                                                                                     \
     X(THREADS_AT, 64)                                                                                                  \
     X(THREAD_WORDS, 4)                                                                                                 \
     X(WAITED_AT, 8192)                                                                                                  \
@@ -27,6 +34,7 @@
     X(REQUESTS_AT, 598016)                                                                                                \
     X(MAX_REQUESTS, 1024)                                                                                              \
     X(NONBLOCKING, 1)                                                                                                  \
+    X(WITHDRAWN, 32)                                                                                                   \
     X(STOP_COLLECTIVE, 1)                                                                                              \
     X(STOP_MESSAGE, 2)                                                                                                 \
     X(SENT, 1)                                                                                                         \
@@ -87,10 +95,11 @@ void clear_kept_record(uint64_t *ring, uint64_t request);
 /* Whether a record is still there: a later one takes its place some time. */
 bool is_in_ring(const uint64_t *ring, uint64_t number);
 
-/* The board of a communicator: see guard/shared_memory/board.py. */
+/* The board of a communicator, with a column for each of its members on this machine: see
+ * guard/shared_memory/board.py. */
 typedef struct {
-    uint64_t *calls, *sizes;
-    int64_t member, num_members;
+    uint64_t *head, *calls, *sizes;
+    int64_t column, num_columns, num_members;
 } BoardView;
 
 uint64_t pack_call(uint64_t operation, int64_t root, uint64_t reduction);

@@ -172,16 +172,7 @@ static uint32_t take(Swapper *swapper, int64_t group, int64_t position) {
     return member;
 }
 
-/* Make the best swap between two groups, if one helps. */
-static bool swap_once(Swapper *swapper, int64_t heavy, int64_t light) {
-    int64_t gap = swapper->loads[heavy] - swapper->loads[light];
-    if (gap <= 1) {
-        return false;
-    }
-    Swap best = best_swap(swapper, heavy, light, gap);
-    if (best.one < 0) {
-        return false;
-    }
+static void make_swap(Swapper *swapper, int64_t heavy, int64_t light, Swap best) {
     uint32_t one = take(swapper, heavy, best.one);
     int64_t needs = swapper->task->limit >= 0 ? memory_of(swapper->task, one) : 0;
     if (best.other >= 0) {
@@ -194,6 +185,19 @@ static bool swap_once(Swapper *swapper, int64_t heavy, int64_t light) {
     swapper->loads[light] += best.shift;
     swapper->used[heavy] -= needs;
     swapper->used[light] += needs;
+}
+
+/* Make the best swap between two groups, if one helps. */
+static bool swap_once(Swapper *swapper, int64_t heavy, int64_t light) {
+    int64_t gap = swapper->loads[heavy] - swapper->loads[light];
+    if (gap <= 1) {
+        return false;
+    }
+    Swap best = best_swap(swapper, heavy, light, gap);
+    if (best.one < 0) {
+        return false;
+    }
+    make_swap(swapper, heavy, light, best);
     return true;
 }
 
@@ -222,6 +226,46 @@ static bool sweep(Swapper *swapper) {
     return helped;
 }
 
+/* Find a swap after which one of two groups is done: the heavy one is light enough, or the light one is full. Where one
+ * swap cannot do that, it is the one that shifts most. */
+static Swap filling_swap(const Swapper *swapper, int64_t heavy, int64_t light) {
+    const SwapTask *task = swapper->task;
+    const uint32_t *one = swapper->members + heavy * swapper->width, *other = swapper->members + light * swapper->width;
+    int64_t num_other = swapper->sizes[light], partner = 0;
+    int64_t enough = swapper->loads[heavy] - task->target, most = task->target - swapper->loads[light];
+    int64_t least = enough < most ? enough : most - task->slack;
+    Swap best = {-1, -1, 0};
+    for (int64_t position = 0; position < swapper->sizes[heavy]; position++) {
+        int64_t cost = task->falling[one[position]];
+        while (partner < num_other && cost - task->falling[other[partner]] > most) {
+            partner++;
+        }
+        int64_t shift = partner < num_other ? cost - task->falling[other[partner]] : 0;
+        best = shift > best.shift ? (Swap){position, partner, shift} : best;
+        if (best.shift > 0 && best.shift >= least) {
+            break;
+        }
+    }
+    return best;
+}
+
+/* Fill the lightest groups from the heaviest, so that each swap leaves one group less to care for. */
+static void fill_groups_up(Swapper *swapper) {
+    int64_t num_groups = swapper->task->num_groups;
+    for (int64_t number = 0; number < 2 * num_groups; number++) {
+        rank_groups(swapper);
+        int64_t heavy = swapper->ranking[0], light = swapper->ranking[num_groups - 1];
+        if (swapper->loads[heavy] <= swapper->task->target) {
+            return;
+        }
+        Swap found = filling_swap(swapper, heavy, light);
+        if (found.one < 0) {
+            return;
+        }
+        make_swap(swapper, heavy, light, found);
+    }
+}
+
 int swap_until_even(const SwapTask *task, int64_t *group_of) {
     Swapper swapper;
     int made = make_swapper(&swapper, task, group_of);
@@ -229,6 +273,9 @@ int swap_until_even(const SwapTask *task, int64_t *group_of) {
         return made;
     }
     bool fits = fill_groups(&swapper);
+    if (fits && task->slack > 0 && task->limit < 0) {
+        fill_groups_up(&swapper);
+    }
     for (int64_t number = 0; fits && number < task->max_sweeps; number++) {
         rank_groups(&swapper);
         if (swapper.loads[swapper.ranking[0]] <= task->target || !sweep(&swapper)) {

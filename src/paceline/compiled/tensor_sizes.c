@@ -2,35 +2,51 @@
 
 #include "watching.h"
 
-typedef struct {
-    PyObject_HEAD
-    PyObject *known, *in_python; /* element type -> its code and the bytes of an element; what reads all others */
-} TensorSizes;
+PyTypeObject *tensor_sizes_type;
 
-static PyTypeObject *tensor_sizes_type;
+/* Remember code and bytes of an element type that is known; 0 if it is not. */
+static int keep_dtype(TensorSizes *self, PyObject *dtype) {
+    PyObject *known = PyDict_GetItemWithError(self->known, dtype);
+    long long code, item_bytes;
+    if (!known || !PyArg_ParseTuple(known, "LL", &code, &item_bytes) || item_bytes <= 0) {
+        return 0;
+    }
+    PyObject *before = self->dtype;
+    self->dtype = Py_NewRef(dtype);
+    self->code = code;
+    self->item_bytes = item_bytes;
+    Py_XDECREF(before);
+    return 1;
+}
 
-/* Return code and bytes of the element type of a tensor, borrowed; NULL, perhaps without an exception. */
-static PyObject *find_known(TensorSizes *self, PyObject *tensor) {
+static int read_dtype(TensorSizes *self, PyObject *tensor, int64_t *code, int64_t *item_bytes) {
     PyObject *dtype = PyObject_GetAttr(tensor, names.dtype);
-    PyObject *found = dtype ? PyDict_GetItemWithError(self->known, dtype) : NULL;
+    int is_known = dtype && (dtype == self->dtype || keep_dtype(self, dtype));
+    *code = self->code;
+    *item_bytes = self->item_bytes;
     Py_XDECREF(dtype);
-    return found;
+    return is_known;
+}
+
+int read_tensor(TensorSizes *self, PyObject *tensor, BufferSize *size) {
+    int64_t item_bytes;
+    if (!read_dtype(self, tensor, &size->dtype, &item_bytes)) {
+        return 0;
+    }
+    PyObject *held = PyObject_GetAttr(tensor, names.nbytes);
+    size->num_bytes = held ? PyLong_AsLongLong(held) : -1;
+    size->count = size->num_bytes / item_bytes;
+    Py_XDECREF(held);
+    return size->num_bytes >= 0;
 }
 
 static PyObject *size_of(PyObject *object, PyObject *tensor) {
     TensorSizes *self = (TensorSizes *)object;
-    PyObject *known = find_known(self, tensor), *counted = NULL;
-    long long code, item_bytes, count = -1;
-    if (known && PyArg_ParseTuple(known, "LL", &code, &item_bytes)) {
-        counted = PyObject_CallMethodObjArgs(tensor, names.numel, NULL);
-        count = counted ? PyLong_AsLongLong(counted) : -1;
-        Py_XDECREF(counted);
+    BufferSize size;
+    if (read_tensor(self, tensor, &size)) {
+        return Py_BuildValue("LLL", (long long)size.dtype, (long long)size.num_bytes, (long long)size.count);
     }
-    if (PyErr_Occurred() || count < 0) {
-        PyErr_Clear(); /* Python meets the same, and knows what it means */
-        return PyObject_CallFunctionObjArgs(self->in_python, tensor, NULL);
-    }
-    return Py_BuildValue("LLL", code, count * item_bytes, count);
+    return is_left_to_python() ? PyObject_CallFunctionObjArgs(self->in_python, tensor, NULL) : NULL;
 }
 
 static PyObject *new_sizes(PyTypeObject *type, PyObject *args, PyObject *named) {
@@ -51,6 +67,7 @@ static PyObject *new_sizes(PyTypeObject *type, PyObject *args, PyObject *named) 
 static int visit(PyObject *object, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((TensorSizes *)object)->known);
+    Py_VISIT(((TensorSizes *)object)->dtype);
     Py_VISIT(((TensorSizes *)object)->in_python);
     return 0;
 }
@@ -60,6 +77,7 @@ static void release(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     Py_CLEAR(((TensorSizes *)object)->known);
+    Py_CLEAR(((TensorSizes *)object)->dtype);
     Py_CLEAR(((TensorSizes *)object)->in_python);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
     free_object(object);

@@ -52,6 +52,14 @@ void give_back(Raised *raised) {
     PyErr_Restore(later.type, later.error, later.traceback);
 }
 
+bool is_left_to_python(void) {
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) {
+        return false;
+    }
+    PyErr_Clear(); /* Python meets the same, and knows what it means */
+    return true;
+}
+
 /* Say that the call has raised: session.note_failure(error, number). */
 int tell_failure(WatchedCall *call, PyObject *error, uint64_t number) {
     PyObject *record = PyLong_FromUnsignedLongLong(number);
@@ -101,7 +109,7 @@ PyObject *find_argument(PyObject *args, PyObject *named, int place, PyObject *na
     if (place < PyTuple_Size(args)) {
         return PyTuple_GetItem(args, place);
     }
-    PyObject *found = named ? PyDict_GetItemWithError(named, name) : NULL;
+    PyObject *found = *num_named > 0 ? PyDict_GetItemWithError(named, name) : NULL;
     *num_named -= found != NULL;
     return found;
 }
@@ -138,7 +146,7 @@ static int visit(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT((PyObject *)call->mpi);
     Py_VISIT(call->session);
     Py_VISIT(call->nesting);
-    Py_VISIT(call->watch);
+    Py_VISIT((PyObject *)call->torch);
     Py_VISIT(call->function);
     Py_VISIT(call->in_python);
     Py_VISIT(call->helper);
@@ -160,10 +168,12 @@ static void release(PyObject *self) {
     PyObject *mpi = (PyObject *)call->mpi;
     call->mpi = NULL;
     Py_XDECREF(mpi);
+    PyObject *torch = (PyObject *)call->torch;
+    call->torch = NULL;
+    Py_XDECREF(torch);
     Py_CLEAR(call->dict);
     Py_CLEAR(call->session);
     Py_CLEAR(call->nesting);
-    Py_CLEAR(call->watch);
     Py_CLEAR(call->function);
     Py_CLEAR(call->in_python);
     Py_CLEAR(call->helper);

@@ -1,28 +1,21 @@
-/* WatchedTorchCollective: a collective of torch.distributed that blocks. Python reads its arguments; this finds the group,
- * records the call, and makes it with everything that it calls left unrecorded. It does what the function of
- * guard/rank/torch/torch_collectives.py does; calls that return a work, exchange by pairs or only enqueue go there. */
+/* WatchedTorchCollective: a collective of torch.distributed that blocks. Its arguments are read here if they are plain,
+ * otherwise by Python; this finds the group, records the call, and makes it with everything that it calls left unrecorded.
+ * It does what the function of guard/rank/torch/torch_collectives.py does; calls that return a work, exchange by pairs or
+ * only enqueue go there. */
 
 #include "watching.h"
 
 typedef struct {
     WatchedCall call; /* its helper reads the arguments, and what it has in Python follows a call that was read */
-    bool is_plain; /* it exchanges nothing by pairs */
+    bool is_plain;   /* it exchanges nothing by pairs */
+    bool has_places; /* so that arguments can be read here */
+    TorchPlaces places;
 } WatchedTorchCollective;
 
 static PyTypeObject *watched_torch_type;
 
 /* Return the communicator of a group, a new reference; None if it is not followed. */
 static PyObject *communicator_of(PyObject *watch, PyObject *group) {
-    if (group == Py_None) {
-        return PyObject_GetAttr(watch, names.world);
-    }
-    PyObject *groups = PyObject_GetAttr(watch, names.groups);
-    PyObject *found = groups && PyDict_Check(groups) ? PyDict_GetItemWithError(groups, group) : NULL;
-    Py_XINCREF(found);
-    Py_XDECREF(groups);
-    if (found || PyErr_Occurred()) {
-        return found;
-    }
     return PyObject_CallMethodObjArgs(watch, names.communicator, group, NULL);
 }
 
@@ -86,7 +79,7 @@ follow(WatchedTorchCollective *self, PyObject *recorder, PyObject *read, PyObjec
             read, "OLL(LLL)OL", &group, &root, &reduction, &dtype, &num_bytes, &count, &returns_work, &flags)) {
         return NULL;
     }
-    PyObject *communicator = communicator_of(self->call.watch, group);
+    PyObject *communicator = communicator_of(self->call.torch->watch, group);
     if (!communicator || communicator == Py_None) {
         Py_XDECREF(communicator);
         return communicator ? PyObject_Call(self->call.function, args, named) : NULL;
@@ -115,47 +108,96 @@ follow(WatchedTorchCollective *self, PyObject *recorder, PyObject *read, PyObjec
     return value;
 }
 
+/* Let Python read the arguments, and go on with them. */
+static PyObject *ask_and_follow(WatchedTorchCollective *self, PyObject *recorder, PyObject *args, PyObject *named) {
+    PyObject *read = PyObject_Call(self->call.helper, args, named), *value = NULL;
+    if (read) {
+        value = follow(self, recorder, read, args, named);
+    } else if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear(); /* wrong arguments: torch says so better */
+        value = PyObject_Call(self->call.function, args, named);
+    }
+    Py_XDECREF(read);
+    return value;
+}
+
+static PyObject *watch_call(WatchedTorchCollective *self, PyObject *recorder, PyObject *args, PyObject *named) {
+    CollectiveCall told = {.operation = self->call.code, .root = NOTHING, .num_bytes = -1, .count = -1};
+    PyObject *communicator = NULL, *value = NULL;
+    if (self->has_places) {
+        communicator = read_torch_call(
+            self->call.torch, &self->places, (RecordWriter *)recorder, args, named, &told);
+    }
+    int plain = communicator ? blocks(communicator) : 0;
+    if (plain > 0) {
+        value = record_and_make(&self->call, recorder, communicator, &told, args, named);
+    } else if (is_left_to_python()) {
+        value = ask_and_follow(self, recorder, args, named);
+    }
+    Py_XDECREF(communicator);
+    return value;
+}
+
 static PyObject *call_collective(PyObject *object, PyObject *args, PyObject *named) {
     WatchedTorchCollective *self = (WatchedTorchCollective *)object;
     if (nesting_depth(self->call.nesting)) {
         return PyObject_Call(self->call.function, args, named);
     }
-    PyObject *recorder = PyObject_GetAttr(self->call.session, names.recorder);
-    if (!recorder) {
-        return NULL;
-    }
-    PyObject *read = NULL, *value = NULL;
-    if (PyObject_TypeCheck(recorder, record_writer_type) && ((RecordWriter *)recorder)->ring) {
-        read = PyObject_Call(self->call.helper, args, named);
-    }
-    if (read) {
-        value = follow(self, recorder, read, args, named);
-    } else if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)
-               || PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear(); /* wrong arguments: torch says so better */
+    PyObject *recorder = PyObject_GetAttr(self->call.session, names.recorder), *value = NULL;
+    if (recorder && PyObject_TypeCheck(recorder, record_writer_type) && ((RecordWriter *)recorder)->ring) {
+        value = watch_call(self, recorder, args, named);
+    } else if (recorder) {
         value = PyObject_Call(self->call.function, args, named);
     }
-    Py_XDECREF(read);
-    Py_DECREF(recorder);
+    Py_XDECREF(recorder);
     return value;
 }
 
+/* -------------------------------------------------------------------------------------------- the type */
+
+static int read_places(PyObject *given, TorchPlaces *places) {
+    PyObject *root_name;
+    if (!PyTuple_Check(given)
+        || !PyArg_ParseTuple(
+            given, "iiiiiiiU", &places->tensor, &places->reduction, &places->group, &places->returns_work,
+            &places->root, &places->least, &places->most, &root_name)) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "places are a tuple, or None");
+        }
+        return -1;
+    }
+    if (places->tensor >= places->least) {
+        PyErr_SetString(PyExc_ValueError, "a tensor is an argument of every call");
+        return -1;
+    }
+    places->root_name = Py_NewRef(root_name);
+    PyUnicode_InternInPlace(&places->root_name); /* which is never given back: functions live as long as torch */
+    return 0;
+}
+
 static PyObject *new_collective(PyTypeObject *type, PyObject *args, PyObject *named) {
-    static char *keywords[] = {"session", "watch", "nesting", "function", "follow", "code", "read", "is_plain", NULL};
-    PyObject *session, *watch, *nesting, *function, *in_python, *read;
+    static char *keywords[] = {"torch", "function", "follow", "code", "read", "is_plain", "places", NULL};
+    PyObject *torch, *function, *in_python, *read, *given;
     long long code;
     int is_plain;
     if (!PyArg_ParseTupleAndKeywords(
-            args, named, "OOO!OOLOp", keywords, &session, &watch, nesting_type, &nesting, &function, &in_python, &code,
-            &read, &is_plain)) {
+            args, named, "O!OOLOpO", keywords, torch_arguments_type, &torch, &function, &in_python, &code, &read,
+            &is_plain, &given)) {
         return NULL;
     }
+    TorchPlaces places = {.tensor = -1};
+    if (given != Py_None && read_places(given, &places) < 0) {
+        return NULL;
+    }
+    TorchArguments *arguments = (TorchArguments *)torch;
     WatchedTorchCollective *self =
-        (WatchedTorchCollective *)make_call(type, session, function, in_python, code, read);
+        (WatchedTorchCollective *)make_call(type, arguments->session, function, in_python, code, read);
     if (self) {
-        self->call.nesting = Py_NewRef(nesting);
-        self->call.watch = Py_NewRef(watch);
+        self->call.nesting = Py_NewRef(arguments->nesting);
+        self->call.torch = (TorchArguments *)Py_NewRef(torch);
         self->is_plain = is_plain;
+        self->has_places = is_plain && given != Py_None;
+        self->places = places;
     }
     return (PyObject *)self;
 }

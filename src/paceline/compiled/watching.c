@@ -51,8 +51,8 @@ int add_watching(PyObject *module) {
         || add_record_writer_type(module) < 0 || add_mpi_arguments_type(module) < 0
         || add_watched_collective_type(module) < 0 || add_watched_message_type(module) < 0
         || add_watched_posting_type(module) < 0 || add_watched_wait_type(module) < 0 || add_nesting_type(module) < 0
-        || add_outermost_call_type(module) < 0 || add_watched_torch_type(module) < 0
-        || add_tensor_sizes_type(module) < 0) {
+        || add_outermost_call_type(module) < 0 || add_tensor_sizes_type(module) < 0
+        || add_torch_arguments_type(module) < 0 || add_watched_torch_type(module) < 0) {
         return -1;
     }
     return 0;

@@ -15,8 +15,8 @@
 
 /* Names of attributes, made once. */
 #define WATCHED_NAMES(X)                                                                                               \
-    X(array) X(board_member) X(call_flags) X(channel) X(communicator) X(groups) X(world) X(complete) X(doubt_message) X(drop) X(dtype) X(expected) X(f_back) X(f_lasti) \
-    X(is_of_carrier) X(is_of_library) X(itemsize) X(message_board) X(messages) X(note_failure) X(number) X(numel) X(op)         \
+    X(array) X(async_op) X(board_member) X(call_flags) X(channel) X(communicator) X(group) X(groups) X(world) X(complete) X(doubt_message) X(drop) X(dtype) X(expected) X(f_back) X(f_lasti) \
+    X(is_of_carrier) X(is_of_library) X(itemsize) X(message_board) X(messages) X(note_failure) X(number) X(nbytes) X(op)         \
     X(ranks) X(recorder) X(remarks) X(root) X(say_overlap) X(say_uses) X(size) X(stop) X(take_out_gone)                \
     X(tell_writing) X(words) X(dest) X(source) X(tag) X(status) X(Get_source) X(Get_tag) X(__qualname__)
 
@@ -93,6 +93,8 @@ typedef struct {
     MemoryTable *memory_table; /* NULL before all of these are there */
     unsigned long thread; /* that made the last call, and the same as Python has it */
     PyObject *thread_key;
+    uint64_t blocked_number; /* the record in which a thread has blocked last, plus 1, and where the ring says so */
+    int64_t blocked_word;
 } RecordWriter;
 
 typedef struct {
@@ -115,7 +117,9 @@ BoardMember *board_member_of(PyObject *communicator); /* a new reference */
 /* Make sure that the board of messages is there; 0: there is no room for one. */
 int open_message_board(BoardMember *member, PyObject *recorder, PyObject *communicator);
 
-/* call_sites.c */
+/* call_sites.c: a key has two numbers for each of its frames */
+enum { MAX_LIBRARY_FRAMES = 4, NUM_KEY_FRAMES = 4, DIRECT_KEY = 2 * NUM_KEY_FRAMES };
+enum { LIBRARY_KEY = DIRECT_KEY + 2 * MAX_LIBRARY_FRAMES };
 int64_t site_of(RecordWriter *writer, PyObject *frame);
 uint64_t count_at_site(RecordWriter *writer, int64_t site); /* 0: no memory */
 
@@ -163,6 +167,44 @@ int read_buffer(MpiArguments *mpi, PyObject *buffer, BufferSize *size);
 int64_t read_reduction(MpiArguments *mpi, PyObject *operation);
 int read_whole(PyObject *value, int64_t limit, int64_t *number); /* 1: an int from 0 to below the limit; 0: not */
 
+/* reductions.c: a carrier's own objects, with a code each. */
+bool are_reductions(PyObject *pairs);                                   /* if not, with an exception */
+int64_t find_reduction(PyObject *reductions, PyObject *operation); /* -1: it is another */
+
+/* tensor_sizes.c */
+typedef struct {
+    PyObject_HEAD
+    PyObject *known, *in_python; /* element type -> its code and the bytes of an element; what reads all others */
+    PyObject *dtype;             /* the one seen last, with code and bytes */
+    int64_t code, item_bytes;
+} TensorSizes;
+
+extern PyTypeObject *tensor_sizes_type;
+int add_tensor_sizes_type(PyObject *module);
+/* Return 1 if it was read; 0, perhaps with an exception, if Python must look at it. */
+int read_tensor(TensorSizes *sizes, PyObject *tensor, BufferSize *size);
+
+/* torch_arguments.c: what is the same for all watched functions of one torch.distributed. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *session, *watch, *nesting, *reductions;
+    TensorSizes *sizes;
+} TorchArguments;
+
+/* Where a plain call has its arguments, or -1; `least` and `most` are how many it gives by their place. */
+typedef struct {
+    int tensor, reduction, group, returns_work, root, least, most;
+    PyObject *root_name; /* interned; NULL if there is no root */
+} TorchPlaces;
+
+extern PyTypeObject *torch_arguments_type;
+int add_torch_arguments_type(PyObject *module);
+/* Return the communicator of a call, a new reference, and what was read; NULL, perhaps with an exception, if Python must
+ * look at it. */
+PyObject *read_torch_call(
+    TorchArguments *torch, const TorchPlaces *places, const RecordWriter *writer, PyObject *args, PyObject *named,
+    CollectiveCall *call);
+
 /* watched_call.c: what stands for a function of mpi4py or torch, of every kind. mpi4py's are called with the communicator
  * first, and has the attributes that functools.update_wrapper gives it. */
 typedef struct {
@@ -172,7 +214,8 @@ typedef struct {
     PyObject *session;              /* of this process */
     PyObject *function, *in_python; /* the carrier's, and the watched one that Python has for what is not plain */
     PyObject *helper;               /* a function of Python's that its kind needs */
-    PyObject *nesting, *watch;      /* what those of torch need; NULL for mpi4py */
+    PyObject *nesting;              /* what those of torch need; NULL for mpi4py */
+    TorchArguments *torch;          /* the same, for collectives */
     int64_t code;
 } WatchedCall;
 
@@ -187,6 +230,8 @@ int add_call_type(PyObject *module, PyTypeObject **type, const char *name, int s
  * message that raised, it is not known what became of it. */
 PyObject *call_recorded(
     WatchedCall *call, RecordWriter *writer, uint64_t number, bool is_message, PyObject *args, PyObject *named);
+/* Whether Python is to do what C could not; not if an exception came that is none of an argument, such as an interrupt. */
+bool is_left_to_python(void);
 /* Say that a call has raised, and that it is not known what became of its message. */
 int tell_failure(WatchedCall *call, PyObject *error, uint64_t number);
 int doubt_message(PyObject *recorder);
@@ -246,7 +291,6 @@ int set_nesting_depth(PyObject *nesting, int64_t depth);
 int add_outermost_call_type(PyObject *module);
 
 int add_watched_torch_type(PyObject *module); /* watched_torch.c */
-int add_tensor_sizes_type(PyObject *module);  /* tensor_sizes.c */
 
 /* memory_table.c */
 int add_memory_table_type(PyObject *module);

@@ -116,15 +116,40 @@ def _kept_for_last(rising: Ids, share: float, key: int) -> Ids:
 def best_fit(lengths: Ids, max_tokens: int) -> tuple[Ids, int]:
     """Put each piece in turn into the fullest pack that has room for it; return the pack of each, and their number.
 
+    Pieces without tokens fit everywhere: they go to the packs with the fewest pieces, for rows are padded to the most.
+
     >>> best_fit(np.array([5, 4, 3, 1]), 8)[0].tolist()
     [0, 1, 0, 1]
+    >>> best_fit(np.array([8, 0, 8, 0, 0]), 8)[0].tolist()
+    [0, 0, 1, 0, 1]
     """
+    is_empty = lengths == 0
+    if is_empty.any():
+        pack_of = np.empty(lengths.size, dtype=np.int64)
+        pack_of[~is_empty], num_packs = best_fit(lengths[~is_empty], max_tokens)
+        num_packs = max(1, num_packs)
+        counts = np.bincount(pack_of[~is_empty], minlength=num_packs)
+        pack_of[is_empty] = _fewest_first(counts, int(is_empty.sum()))
+        return pack_of, num_packs
     unit = -(-max_tokens // _FINEST)
     room = max_tokens // unit
     if unit > 1:  # rounded up, so that no pack is over the budget; a piece that fills a pack still does
         lengths = np.minimum(-(-lengths // unit), room)
     pack_of = np.empty(lengths.size, dtype=np.int64)
     return pack_of, extension.best_fit(np.ascontiguousarray(lengths), room, pack_of)
+
+
+def _fewest_first(counts: Ids, num_more: int) -> Ids:
+    """Return a pack for each of some more pieces, so that the packs with the fewest pieces get the most of them."""
+    rising = np.sort(counts)
+    # if the first k packs are filled up to the count of the next one, that takes so many pieces
+    needed = rising * np.arange(rising.size) - np.concatenate([[0], np.cumsum(rising)[:-1]])
+    num_filled = int(np.searchsorted(needed, num_more, side="right"))
+    level = (int(rising[:num_filled].sum()) + num_more) // num_filled
+    room = np.maximum(level - counts, 0)
+    spare = num_more - int(room.sum())
+    room[np.flatnonzero(counts <= level)[:spare]] += 1
+    return np.repeat(np.arange(counts.size), room)
 
 
 def _length_costs(rising: Ids, cost: PackCost | None, most: int) -> tuple[Ids, Ids]:

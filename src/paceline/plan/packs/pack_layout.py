@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 import numpy as np
 
 from paceline.balance.kernels import heaviest_first, members_of
+from paceline.compiled import extension
 from paceline.plan.order import Ids
 from paceline.plan.packs.pack_forms import COST_BITS, PackForms
 from paceline.plan.packs.pieces import Narrow
@@ -105,26 +105,13 @@ def spread_packs(
 def spread(lengths: Ids, costs: Ids, num_packs: int, *, max_tokens: int, most: int) -> Ids | None:
     """Give each piece, the heaviest first, to the lightest pack that has room; None if a piece finds no room.
 
+    Pieces that cost nothing go to the packs with the fewest pieces.
+
     >>> spread(np.array([4, 3, 2, 1]), np.array([4, 3, 2, 1]), 2, max_tokens=6, most=3).tolist()
     [0, 1, 1, 0]
     """
+    order = heaviest_first(costs)
+    lengths, costs = np.ascontiguousarray(lengths, dtype=np.int64), np.ascontiguousarray(costs, dtype=np.int64)
     pack_of = np.empty(lengths.size, dtype=np.int64)
-    rooms, counts = [max_tokens] * num_packs, [0] * num_packs
-    line = [(0, 0, pack) for pack in range(num_packs)]  # (cost, pieces, pack), the lightest first
-    shortest = int(lengths.min(initial=0))
-    tokens, weights = lengths.tolist(), costs.tolist()
-    for piece in heaviest_first(costs).tolist():
-        passed = []
-        while line and rooms[line[0][2]] < tokens[piece]:
-            passed.append(heappop(line))
-        if not line:
-            return None
-        load, count, pack = heappop(line)
-        pack_of[piece] = pack
-        rooms[pack] -= tokens[piece]
-        counts[pack] += 1
-        if rooms[pack] >= shortest and counts[pack] < most:
-            heappush(line, (load + weights[piece], count + 1, pack))
-        for entry in passed:
-            heappush(line, entry)
-    return pack_of
+    has_room = extension.spread_pieces(lengths, costs, order, num_packs, max_tokens, most, pack_of)
+    return pack_of if has_room else None
