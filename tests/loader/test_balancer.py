@@ -260,12 +260,12 @@ def test_a_rank_that_fails_ends_and_so_do_the_others(carrier: str) -> None:
 
 
 def fails_alone(comm: Comm) -> list[str]:
-    """One rank cannot cut the groups of one batch; what was started after it must not be mixed up with it."""
+    """One rank cannot send the rows of one batch; what was started after it must not be mixed up with it."""
     batches = [Batch({"x": torch.tensor([1, 2, 3, 4]) + 10 * step + comm.rank}, batch_size=4) for step in range(3)]
     found = []
     with Balancer(comm, lambda batch: batch["x"]) as balancer:
         if comm.rank == 1:
-            balancer._cut = _no_memory  # type: ignore[method-assign, assignment]
+            balancer._send = _no_memory  # type: ignore[method-assign, assignment]
         for under_way in [balancer.start(batch) for batch in batches]:
             try:
                 found.append(str(under_way.finish()["x"].tolist()))  # type: ignore[union-attr]

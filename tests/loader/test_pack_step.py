@@ -14,6 +14,7 @@ from tests.helpers.outcomes import values
 
 from paceline import Batch, Jagged, pack_step, run_ranks
 from paceline.comm import Comm
+from paceline.loader import DisagreementError, StepPacker
 from paceline.plan.packs.step_packing import pack_ranks
 
 
@@ -101,7 +102,7 @@ def raising(lengths: Any) -> Any:
         ([[1], [99]], [8, 8], None, "rank 1 cannot continue: sample 0 is longer than the budget"),
         ([[1], [1]], [8, 9], None, "ranks disagree on max_tokens: 8 on rank 0; 9 on rank 1"),
         ([[1], [0.5]], [8, 8], None, "rank 1 cannot continue: lengths must be whole numbers"),
-        ([[1], []], [8, 8], raising, "rank 0 cannot continue: the cost function raised KeyError"),
+        ([[1], []], [8, 8], raising, "rank 0 cannot continue: the function for lengths or costs raised KeyError"),
         ([[1, 2], []], [8, 8], lambda lengths: lengths[:1], "cost must return one number for each of 2 lengths, got 1"),
     ],
 )
@@ -118,3 +119,78 @@ def test_ranks_without_any_sample_make_one_pack_of_padding() -> None:
         return [pack.size for pack in step.packs[comm.rank]]
 
     assert values(run_ranks(nothing, 2, carrier="threads")) == [[0], [0]]
+
+
+def over_steps(comm: Comm, ahead: int) -> Any:
+    """Pack several steps ahead, with collectives of the loop between; return the words of packs, and of batches."""
+    batches = []
+    for step in range(4):
+        lengths = [(rank_row * 5 + step) % 12 + 1 for rank_row in range(step * comm.rank)]
+        words = torch.arange(sum(lengths)) + 1000 * comm.rank + 100_000 * step
+        field = Jagged(keys=["words"], values=words, lengths=torch.tensor(lengths or [0]))
+        batches.append(Batch({"words": field}, batch_size=max(1, len(lengths)), num_real=len(lengths)))
+    found = []
+    with StepPacker(comm, lambda batch: batch["words"].lengths, max_tokens=12, cost=squares) as packer:  # type: ignore[union-attr]
+        for packs in packer.over(batches, ahead=ahead):
+            assert comm.all_reduce(np.array([1]))[0] == comm.world_size
+            found.append([pack["words"].values.tolist() for pack in packs])  # type: ignore[union-attr]
+    whole = [batch["words"].values.tolist() if batch.num_real else [] for batch in batches]  # type: ignore[union-attr]
+    return found, whole
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_packs_that_are_made_ahead_have_every_sample(ahead: int) -> None:
+    ranks = values(run_ranks(over_steps, 3, args=(ahead,), carrier="threads"))
+    for step in range(4):
+        packed = [word for found, _ in ranks for pack in found[step] for word in pack]
+        assert sorted(packed) == sorted(word for _, whole in ranks for word in whole[step])
+        assert len({len(found[step]) for found, _ in ranks}) == 1
+        assert all(len(pack) <= 12 for found, _ in ranks for pack in found[step])
+
+
+def fails_once(comm: Comm) -> list[str]:
+    """One rank has a bad batch; the next one is packed all the same."""
+
+    def lengths(batch: Batch) -> Any:
+        ids: Any = batch["id"]
+        if comm.rank == 1 and int(ids[0]) == 0:
+            raise RuntimeError("no lengths")
+        return [2, 3]
+
+    found = []
+    with StepPacker(comm, lengths, max_tokens=6) as packer:
+        started = [packer.start(Batch({"id": torch.tensor([step, step])}, batch_size=2)) for step in range(2)]
+        for packing in started:
+            try:
+                found.append(f"{len(packing.finish())} packs, {packing.step.num_packs}, {packing.is_done}")
+            except Exception as error:
+                found.append(f"{type(error).__name__}: {error}")
+        assert started[1].seconds_waited >= 0.0
+    return found
+
+
+def test_a_batch_that_cannot_be_packed_fails_on_all_ranks_and_the_next_does_not() -> None:
+    ranks = values(run_ranks(fails_once, 2, carrier="threads"))
+    for first, second in ranks:
+        assert first.startswith("DisagreementError")
+        assert "rank 1 cannot continue: the function for lengths or costs raised RuntimeError: no lengths" in first
+        assert second == "1 packs, 1, True"
+
+
+def gives_too_few_lengths(comm: Comm) -> str:
+    with StepPacker(comm, lambda batch: [2, 3][: 2 - comm.rank], max_tokens=6) as packer:
+        with pytest.raises(DisagreementError) as raised:
+            packer.start(Batch({"id": torch.tensor([1, 2])}, batch_size=2)).finish()
+        return str(raised.value)
+
+
+def test_a_rank_with_too_few_lengths_is_told_to_all() -> None:
+    for said in values(run_ranks(gives_too_few_lengths, 2, carrier="threads")):
+        assert "rank 1 cannot continue" in said
+        assert "one number for each of the 2 real rows of the batch, got 1" in said
+
+
+def test_samples_without_tokens_are_spread_over_packs() -> None:
+    lengths = np.array([8, 8, 8, 8, *[0] * 40])
+    packs = pack_ranks(lengths, lengths**2, np.zeros(44, dtype=np.int64), world_size=4, max_tokens=8)
+    assert [len(pack) for of_rank in packs for pack in of_rank] == [11] * 4

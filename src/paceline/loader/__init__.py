@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from paceline.loader.row_exchange.balancer import Balancer, Balancing, Route, StepStatistics
     from paceline.loader.row_exchange.batch_collectives import exchange, gather_batches
     from paceline.loader.row_exchange.pack_step import StepPacks, pack_step
+    from paceline.loader.row_exchange.step_packer import Packing, StepPacker
     from paceline.loader.sampler import PlanSampler
     from paceline.loader.streams.in_step import InStep, in_step
     from paceline.loader.streams.shards import ShardStream
@@ -39,9 +40,11 @@ __all__ = [
     "MeanLoss",
     "OnError",
     "OneRankError",
+    "Packing",
     "PlanSampler",
     "Route",
     "ShardStream",
+    "StepPacker",
     "StepPacks",
     "StepStatistics",
     "StreamLoader",
@@ -69,9 +72,11 @@ _LOADED_LATER = {
     "MeanLoss": "paceline.loader.loss",
     "OnError": "paceline.loader.workers.step_loader",
     "OneRankError": "paceline.loader.agreement.one_rank",
+    "Packing": "paceline.loader.row_exchange.step_packer",
     "PlanSampler": "paceline.loader.sampler",
     "Route": "paceline.loader.row_exchange.balancer",
     "ShardStream": "paceline.loader.streams.shards",
+    "StepPacker": "paceline.loader.row_exchange.step_packer",
     "StepPacks": "paceline.loader.row_exchange.pack_step",
     "StepStatistics": "paceline.loader.row_exchange.balancer",
     "StreamLoader": "paceline.loader.streams.stream_loader",

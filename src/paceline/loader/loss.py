@@ -7,13 +7,40 @@ the gradient is that of one process over the whole global batch.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 import torch
 
 from paceline.comm import Comm
 from paceline.errors import InputError, whole_number
 from paceline.loader.agreement.background import Background, Closeable
+
+
+class _Stopwatch:
+    """Adds up how long the loop of this process has waited for counts."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time inside."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - began
+
+
+_IN_COUNTS = _Stopwatch()
+
+
+def seconds_in_counts() -> float:
+    """Return how long this process has waited for the counts of other ranks, in all its losses together."""
+    return _IN_COUNTS.seconds
 
 
 def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tensor:
@@ -33,7 +60,9 @@ def mean_loss(loss_sum: torch.Tensor, num_items: int, comm: Comm) -> torch.Tenso
     """
     if not isinstance(loss_sum, torch.Tensor):
         raise InputError(f"loss_sum must be a tensor, got {type(loss_sum).__name__}: sum losses without .item()")
-    return _scaled(loss_sum, _count(comm, num_items, loss_sum.device), comm.world_size)
+    with _IN_COUNTS.running():
+        num_items = _count(comm, num_items, loss_sum.device)
+    return _scaled(loss_sum, num_items, comm.world_size)
 
 
 class MeanLoss(Closeable):
@@ -67,7 +96,8 @@ class MeanLoss(Closeable):
                 self._background.submit(_count, self._comm, num_items, self._device), self._comm.world_size
             )
         counted: Future[int] = Future()
-        counted.set_result(_count(self._comm, num_items, self._device))
+        with _IN_COUNTS.running():
+            counted.set_result(_count(self._comm, num_items, self._device))
         return ItemCount(counted, self._comm.world_size)
 
     def close(self, *, wait: bool = True) -> None:
@@ -87,7 +117,8 @@ class ItemCount:
 
     def total(self) -> int:
         """Return the items of all ranks; wait for them if need be."""
-        return self._counted.result()
+        with _IN_COUNTS.running():
+            return self._counted.result()
 
     def mean(self, loss_sum: torch.Tensor) -> torch.Tensor:
         """Return the loss of one micro-batch: the losses of all micro-batches of the step add up to the mean."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
 import struct
 import threading
 import time
@@ -140,7 +139,7 @@ class MpiAlarmBoard:
 
 def make_board(comm: Comm) -> AlarmBoard:
     """Make the board of these ranks: in shared memory if all of them can see it. All ranks call it."""
-    token = secrets.token_hex(8)
+    token = os.urandom(8).hex()
     with ExitStack() as opened:
         own = _make_memory(token, MemoryAlarmBoard.size_of(comm.world_size)) if comm.rank == 0 else None
         if own is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 
 from paceline.batch import Batch
+from paceline.batch.schema import Schema
 from paceline.loader.agreement.batch_form import BatchForm
 from paceline.loader.agreement.problem import Problem
 from paceline.loader.epochs.epoch_summary import Tally
@@ -42,10 +43,11 @@ class ReceivedSteps:
         self._steps, self._rank, self._epoch, self._device = steps, rank, epoch, device
         self._compares_fields, self._tally = compares_fields, tally
         self._padding: Batch | None = None  # one row of padding with the fields on which ranks agree
+        self._found_right: Schema | None = None  # of a batch that had these fields; others often share the object
 
     def learn(self, form: BatchForm) -> None:
         """Take the fields on which ranks agree: steps without a sample get them, others are compared with them."""
-        self._padding = form.padding_rows(1)
+        self._padding, self._found_right = form.padding_rows(1), None
 
     def receive(self, step: int) -> LoadedStep:
         """Return the next step. If it has a problem, that has rank, epoch and step."""
@@ -59,7 +61,7 @@ class ReceivedSteps:
             self._tally.note_skipped(loaded.skipped)
         loaded = self.complete(loaded)
         if loaded.batch is not None and self._padding is not None and self._compares_fields:
-            loaded = _compared(loaded, loaded.batch, self._padding)
+            loaded = self._compared(loaded, loaded.batch, self._padding)
         if loaded.problem is not None:
             problem = loaded.problem.at(rank=self._rank, epoch=self._epoch, step=step)
             return replace(loaded, batch=None, problem=problem)
@@ -76,12 +78,15 @@ class ReceivedSteps:
         assert self._padding is not None
         return self._padding.emptied(num_rows, self._device)
 
-
-def _compared(loaded: LoadedStep, batch: Batch, padding: Batch) -> LoadedStep:
-    """Give a step a problem if its fields are not those of the first step."""
-    if batch.has_fields_of(padding):
-        return loaded
-    now, before = set(map(str, batch.schema())), set(map(str, padding.schema()))
-    change = f"{'; '.join(sorted(now - before))}, at the first step it was {'; '.join(sorted(before - now))}"
-    advice = "if they change on all ranks alike, give check='every'"
-    return replace(loaded, problem=Problem(text=f"fields have changed: {change}; {advice}"))
+    def _compared(self, loaded: LoadedStep, batch: Batch, padding: Batch) -> LoadedStep:
+        """Give a step a problem if its fields are not those of the first step."""
+        known = batch.known_schema
+        if known is not None and known is self._found_right:
+            return loaded
+        if batch.has_fields_of(padding):
+            self._found_right = known
+            return loaded
+        now, before = set(map(str, batch.schema())), set(map(str, padding.schema()))
+        change = f"{'; '.join(sorted(now - before))}, at the first step it was {'; '.join(sorted(before - now))}"
+        advice = "if they change on all ranks alike, give check='every'"
+        return replace(loaded, problem=Problem(text=f"fields have changed: {change}; {advice}"))

@@ -1,41 +1,34 @@
-"""Re-deals the rows of each step between ranks, so that all have the same work, while the step before computes.
-
-Everything that communicates runs in one thread on communicators of its own, in the order in which batches were
-started. So it cannot be mixed up with the user's collectives, and ranks may finish batches in any order.
-"""
+"""Re-deals the rows of each step between ranks, so that all have the same work, while the step before computes."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import torch
 
-from paceline.balance import Method, Partition, partition
+from paceline.balance import Method, Partition
 from paceline.batch.batch import Batch
-from paceline.comm import Comm, CommError
-from paceline.errors import InputError, choice, whole_number
-from paceline.loader.agreement.background import Background, Closeable
+from paceline.comm import Comm
+from paceline.errors import InputError, choice
+from paceline.loader.agreement.background import Closeable
 from paceline.loader.agreement.first_message import gather_message_bytes
-from paceline.loader.agreement.must_agree import DisagreementError
 from paceline.loader.row_exchange.batch_collectives import exchange_counted, gather_batches
 from paceline.loader.row_exchange.row_costs import (
     CostFunction,
-    Costs,
     GlobalCosts,
     RowCosts,
     bytes_in,
     gather_costs,
+    gather_row_bytes,
     row_costs,
 )
+from paceline.loader.row_exchange.run_ahead import RunAhead, WorkAhead, finished_ahead
+from paceline.loader.row_exchange.step_groups import StepRules, bytes_between_hosts, cut_step, rank_of_rows
+from paceline.process.host_identity import host_identity
 
-_cuda: Any = torch.cuda
 _HEADER_BYTES = 256  # about what of a first message is not payload
 
 
@@ -57,6 +50,7 @@ class StepStatistics:
         max_over_bound: The heaviest rank's cost over what no deal can be below.
         num_moved: Real rows that changed rank, over all ranks.
         bytes_sent: Bytes that this rank sent for it.
+        bytes_between_hosts: Bytes of rows that went from host to host, over all ranks.
         route: How rows travelled; None if none moved.
         seconds_hidden: How long the work for this step, including waiting for slower ranks, ran while the caller did
             something else.
@@ -68,47 +62,34 @@ class StepStatistics:
     max_over_bound: float
     num_moved: int
     bytes_sent: int
+    bytes_between_hosts: int
     route: Route | None
     seconds_hidden: float
     seconds_waited: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _BalancedBatch:
-    """A batch after balancing, and when the work for it was done."""
-
-    batch: Batch
-    statistics: StepStatistics  # without times
-    start: float
-    end: float
-    ready: Any = None  # an event of the side stream, on a GPU
+_Balanced = tuple[Batch, StepStatistics]  # statistics without times
 
 
 class Balancing:
     """A batch that is being balanced."""
 
-    def __init__(self, work: Future[_BalancedBatch], blocked: float = 0.0) -> None:
-        self._work, self._blocked = work, blocked  # blocked: seconds for which the caller has waited already
+    def __init__(self, work: WorkAhead[_Balanced]) -> None:
+        self._work = work
         self._statistics: StepStatistics | None = None
 
     @property
     def is_done(self) -> bool:
         """Whether `finish` would return at once."""
-        return self._work.done()
+        return self._work.is_done
 
     def finish(self) -> Batch:
         """Return this rank's rows after balancing; wait for them if need be. May be called again."""
-        asked = time.perf_counter()
-        done = self._work.result()
-        waited = time.perf_counter() - asked + self._blocked
-        if done.ready is not None:
-            stream = _cuda.current_stream(done.batch.device)
-            stream.wait_event(done.ready)
-            done.batch.record_stream(stream)
+        batch, statistics = self._work.wait()
         if self._statistics is None:
-            hidden = 0.0 if self._blocked else max(0.0, min(done.end, asked) - done.start)
-            self._statistics = replace(done.statistics, seconds_hidden=hidden, seconds_waited=waited)
-        return done.batch
+            hidden, waited = self._work.seconds_hidden or 0.0, self._work.seconds_waited
+            self._statistics = replace(statistics, seconds_hidden=hidden, seconds_waited=waited)
+        return batch
 
     @property
     def statistics(self) -> StepStatistics:
@@ -139,6 +120,9 @@ class Balancer(Closeable):
         route: How rows travel.
         method: How groups are found; see `partition`.
         tolerance: By how much, relative to the bound, the heaviest rank may exceed it. If larger, fewer rows move.
+        host: Where this rank lives: a name that the ranks of one host share. Found out if not given. Where there are
+            several, rows cross between them only for what a host cannot even out by itself.
+        host_bytes_limit: Bytes of rows that a host sends to others in a step at the most, and receives from them.
         on_step: Called with the statistics of each step when its batch is finished, by `over`.
     """
 
@@ -150,19 +134,22 @@ class Balancer(Closeable):
         route: Route | str = Route.AUTO,
         method: Method | str = Method.AUTO,
         tolerance: float = 1e-3,
+        host: str | None = None,
+        host_bytes_limit: int | None = None,
         on_step: Callable[[StepStatistics], None] | None = None,
     ) -> None:
-        self._route, self._method = choice(Route, "route", route), choice(Method, "method", method)
-        if not 0 <= tolerance < float("inf"):
-            raise InputError(f"tolerance must be a number of at least 0, got {tolerance!r}")
-        self._cost, self._tolerance, self._on_step = cost, tolerance, on_step
-        self._comm = comm.duplicate()
-        self._settings = f"route {self._route.value}, method {self._method.value}, tolerance {tolerance!r}"
-        # some MPIs take calls from one thread only: then there is nothing to overlap
-        self._background = Background("paceline-balance") if comm.is_thread_safe else None
-        self._stream: Any = None
-        self._broken: BaseException | None = None
-        self._is_closed = False
+        self._route = choice(Route, "route", route)
+        self._rules = StepRules(
+            method=choice(Method, "method", method), tolerance=tolerance, host_bytes_limit=host_bytes_limit
+        )
+        if self._route is Route.ALL_GATHER and host_bytes_limit is not None:
+            raise InputError("route 'all_gather' sends all rows to all hosts, and cannot keep host_bytes_limit")
+        if host is not None and not isinstance(host, str):
+            raise InputError(f"host must be the name of a host, got {host!r}")
+        self._cost, self._on_step = cost, on_step
+        self._host = host_identity() if host is None else host
+        self._settings = f"route {self._route.value}, {self._rules}"
+        self._ahead = RunAhead(comm, "paceline-balance")
 
     def start(self, batch: Batch, *, problem: str = "") -> Balancing:
         """Begin to balance a batch; returns at once. Costs are asked for here, in the caller's thread.
@@ -175,16 +162,7 @@ class Balancer(Closeable):
         """
         costs = RowCosts(numbers=np.zeros(batch.batch_size, np.int64), problem=problem)
         costs = costs if problem else row_costs(self._cost, batch)
-        ready = self._mark(batch)
-        if self._background is not None:
-            return Balancing(self._background.submit(self._balance, batch, costs, ready))
-        work: Future[_BalancedBatch] = Future()
-        start = time.perf_counter()
-        try:
-            work.set_result(self._balance(batch, costs, ready))
-        except Exception as error:
-            work.set_exception(error)
-        return Balancing(work, blocked=time.perf_counter() - start)
+        return Balancing(self._ahead.start(batch, lambda: self._exchange(batch, costs), lambda done: [done[0]]))
 
     def over(self, batches: Iterable[Batch], *, ahead: int = 1) -> Iterator[Batch]:
         """Yield balanced batches; while one is used, the next `ahead` are balanced.
@@ -193,105 +171,48 @@ class Balancer(Closeable):
             batches: The same number on every rank.
             ahead: Batches under way besides the one in use.
         """
-        ahead = whole_number("ahead", ahead, least=0)
-        pending: deque[Balancing] = deque()
-        source, is_left = iter(batches), True
-        while is_left or pending:
-            while is_left and len(pending) <= ahead:
-                batch = next(source, None)
-                if batch is None:
-                    is_left = False
-                else:
-                    pending.append(self.start(batch))
-            if pending:
-                first = pending.popleft()
-                balanced = first.finish()
-                if self._on_step is not None:
-                    self._on_step(first.statistics)
-                yield balanced
+        for under_way, balanced in finished_ahead(self.start, batches, ahead):
+            if self._on_step is not None:
+                self._on_step(under_way.statistics)
+            yield balanced
 
     def close(self, *, wait: bool = True) -> None:
         """End the thread after what is under way; or abandon it, if peers may never come."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._background is not None:
-            self._background.close(wait=wait)
-        if wait:
-            self._comm.free()
-
-    def _balance(self, batch: Batch, costs: RowCosts, ready: Any) -> _BalancedBatch:
-        if self._broken is not None:
-            raise CommError(f"an earlier batch failed on this rank alone: {self._broken}") from self._broken
-        try:
-            return self._balance_now(batch, costs, ready)
-        except (DisagreementError, InputError):
-            raise  # every rank has raised it, so all continue with the next batch
-        except BaseException as error:
-            self._broken = error  # others may be in the middle of this batch: another one must not be mixed up with it
-            raise
-
-    def _balance_now(self, batch: Batch, costs: RowCosts, ready: Any) -> _BalancedBatch:
-        start = time.perf_counter()
-        if ready is None:
-            balanced, statistics = self._exchange(batch, costs)
-            return _BalancedBatch(batch=balanced, statistics=statistics, start=start, end=time.perf_counter())
-        with _cuda.stream(self._stream):
-            self._stream.wait_event(ready)
-            balanced, statistics = self._exchange(batch, costs)
-            batch.record_stream(self._stream)
-            done = _cuda.Event()
-            done.record(self._stream)
-        return _BalancedBatch(batch=balanced, statistics=statistics, start=start, end=time.perf_counter(), ready=done)
-
-    def _mark(self, batch: Batch) -> Any:
-        """On a GPU: note how far the caller's stream must have come before the batch may be read."""
-        if batch.device.type != "cuda":
-            return None
-        if self._stream is None:
-            self._stream = _cuda.Stream(batch.device)
-        event = _cuda.Event()
-        event.record(_cuda.current_stream(batch.device))
-        return event
+        self._ahead.close(wait=wait)
 
     def _exchange(self, batch: Batch, own_costs: RowCosts) -> tuple[Batch, StepStatistics]:
-        comm = self._comm
-        costs = gather_costs(comm, batch, own_costs, self._settings)
-        placement = np.repeat(np.arange(comm.world_size), batch.batch_size)
-        parts = self._cut(costs, placement)
+        comm = self._ahead.comm
+        costs = gather_costs(comm, batch, own_costs, self._settings, host=self._host)
+        row_bytes = gather_row_bytes(comm, batch) if costs.has_several_hosts else None
+        placement, parts = rank_of_rows(costs), cut_step(costs, row_bytes, self._rules)
         before = np.bincount(placement, weights=costs.costs, minlength=comm.world_size)
         num_moved = sum(
             int((costs.real[group] & (placement[group] != rank)).sum()) for rank, group in enumerate(parts.groups)
         )
-        balanced, route, bytes_sent = batch, None, 0
+        balanced, route, bytes_sent, crossing = batch, None, 0, 0
         if num_moved:
             route = self._route if self._route is not Route.AUTO else self._best_route(costs)
             balanced, bytes_sent = self._send(route, batch, costs, parts)
+            if route is Route.ALL_GATHER:
+                crossing = _all_to_other_hosts(costs)
+            elif row_bytes is not None:
+                crossing = bytes_between_hosts(costs, row_bytes, parts)
         statistics = StepStatistics(
             imbalance_before=float(before.max() / before.mean()) if before.any() else 1.0,
             imbalance_after=parts.max_over_mean, max_over_bound=parts.max_over_bound, num_moved=num_moved,
-            bytes_sent=bytes_sent, route=route, seconds_hidden=0.0, seconds_waited=0.0,
+            bytes_sent=bytes_sent, bytes_between_hosts=crossing, route=route, seconds_hidden=0.0, seconds_waited=0.0,
         )  # fmt: skip
         return balanced, statistics
 
-    def _cut(self, costs: GlobalCosts, placement: Costs) -> Partition:
-        """Find the groups. What is even enough stays as it is, whatever the method."""
-
-        def cut(method: Method) -> Partition:
-            return partition(
-                costs.costs, self._comm.world_size, method, placement, real=costs.real, tolerance=self._tolerance
-            )
-
-        in_place = cut(Method.AUTO if self._method is Method.AUTO else Method.SWAP_IN_PLACE)
-        return in_place if in_place.num_moved == 0 or self._method is Method.AUTO else cut(self._method)
-
     def _best_route(self, costs: GlobalCosts) -> Route:
         """Choose by bytes, which all ranks know: one call for all where everything fits into its first message."""
-        room = gather_message_bytes(self._comm.world_size) - _HEADER_BYTES
+        if self._rules.host_bytes_limit is not None:
+            return Route.ALL_TO_ALL
+        room = gather_message_bytes(self._ahead.comm.world_size) - _HEADER_BYTES
         return Route.ALL_GATHER if max(costs.num_bytes) <= room else Route.ALL_TO_ALL
 
     def _send(self, route: Route, batch: Batch, costs: GlobalCosts, parts: Partition) -> tuple[Batch, int]:
-        comm = self._comm
+        comm = self._ahead.comm
         if route is Route.ALL_TO_ALL:
             return exchange_counted(comm, batch, parts.groups)
         gathered = gather_batches(comm, batch)
@@ -302,3 +223,9 @@ class Balancer(Closeable):
         if rank.size == 0:
             return batch.emptied(batch.batch_size), bytes_sent
         return gathered.select(torch.from_numpy(starts[rank] + row)).pad_to(batch.batch_size), bytes_sent
+
+
+def _all_to_other_hosts(costs: GlobalCosts) -> int:
+    """Return the bytes between hosts if every rank sends all its rows to all others."""
+    others = [len(costs.hosts) - costs.hosts.count(host) for host in costs.hosts]
+    return sum(num_bytes * count for num_bytes, count in zip(costs.num_bytes, others, strict=True))

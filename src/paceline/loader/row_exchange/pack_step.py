@@ -88,7 +88,7 @@ def pack_step(
 
     Args:
         comm: The ranks.
-        lengths: Tokens of each sample of this rank.
+        lengths: Tokens of each sample of this rank, or a function that returns them: if it raises, all ranks do.
         max_tokens: Tokens of a pack at the most, the same on every rank.
         cost: Returns what samples of given lengths cost, an array for an array; without it, each token costs the same.
         device: The device to send from: a carrier for GPUs carries nothing else.
@@ -128,6 +128,7 @@ def _own(lengths: Any, max_tokens: int, cost: PackCost | None) -> tuple[tuple[li
     """Return this rank's lengths and costs, and what is wrong with them: nothing is raised before all ranks know."""
     try:
         whole_number("max_tokens", max_tokens, least=1, most=LARGEST_TOKENS)
+        lengths = lengths() if callable(lengths) else lengths
         given = np.asarray(lengths.detach().cpu() if hasattr(lengths, "detach") else lengths)
         if given.size == 0:
             return ([], []), ""
@@ -141,4 +142,4 @@ def _own(lengths: Any, max_tokens: int, cost: PackCost | None) -> tuple[tuple[li
     except PacelineError as error:
         return ([], []), str(error)
     except Exception as error:
-        return ([], []), f"the cost function raised {type(error).__name__}: {error}"
+        return ([], []), f"the function for lengths or costs raised {type(error).__name__}: {error}"

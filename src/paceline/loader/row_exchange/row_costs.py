@@ -15,6 +15,7 @@ from paceline.balance import whole_costs
 from paceline.batch.batch import Batch
 from paceline.batch.jagged import Jagged
 from paceline.batch.schema import fingerprint
+from paceline.batch.wire import bytes_per_row
 from paceline.comm import Comm
 from paceline.errors import PacelineError
 from paceline.loader.agreement.batch_form import described_fields
@@ -44,12 +45,19 @@ class GlobalCosts:
         real: Which rows are real.
         num_real: Real rows of each rank.
         num_bytes: What each rank's real rows take.
+        hosts: The host of each rank, as a number of its own.
     """
 
     costs: Costs
     real: np.ndarray[Any, np.dtype[np.bool_]]
     num_real: list[int]
     num_bytes: list[int]
+    hosts: list[int]
+
+    @property
+    def has_several_hosts(self) -> bool:
+        """Whether ranks are on more than one host."""
+        return len(set(self.hosts)) > 1
 
 
 def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
@@ -73,7 +81,7 @@ def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
     return RowCosts(numbers=numbers)
 
 
-def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str) -> GlobalCosts:
+def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str, *, host: str = "") -> GlobalCosts:
     """Return what the rows of all ranks cost.
 
     Args:
@@ -81,6 +89,7 @@ def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str) -
         batch: This rank's rows.
         own_costs: What they cost.
         settings: What else must be the same on all ranks, as a reader sees it.
+        host: Where this rank lives: the same name on the ranks of one host.
 
     Raises:
         DisagreementError: On all ranks, if they differ or the costs of one are not known.
@@ -91,7 +100,7 @@ def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str) -
         describe=lambda: MustAgree(chosen=_described(batch, settings), problem=own_costs.problem),
     )
     numbers = own_costs.numbers
-    header = [*agreement.numbers(), batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
+    header = [*agreement.numbers(), _digest(host), batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
     sent = np.concatenate([np.array(header, np.int64), numbers.view(np.int64)])
     length = gather_message_bytes(comm.world_size) // _NUMBER_BYTES
     first = np.zeros(length, np.int64)
@@ -100,7 +109,7 @@ def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str) -
     agreement.check(comm, gathered[:, : len(header)].tolist(), batch.device)
     if sent.size > length:  # all ranks have the same batch_size, so all make this second call
         gathered = np.concatenate([gathered, _all_gather(comm, sent[length:], batch.device)], axis=1)
-    num_real, num_bytes, fractions = gathered[:, len(header) - 3 : len(header)].T.tolist()
+    hosts, num_real, num_bytes, fractions = gathered[:, len(header) - 4 : len(header)].T.tolist()
     content = gathered[:, len(header) : len(header) + batch.batch_size]
     # one rank may have whole numbers where another has fractions: then all are read as fractions
     rows = [
@@ -109,7 +118,15 @@ def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str) -
     ]
     costs, _ = whole_costs(np.concatenate(rows))
     real = (np.arange(batch.batch_size) < np.array(num_real)[:, None]).reshape(-1)
-    return GlobalCosts(costs=costs, real=real, num_real=num_real, num_bytes=num_bytes)
+    return GlobalCosts(costs=costs, real=real, num_real=num_real, num_bytes=num_bytes, hosts=hosts)
+
+
+def gather_row_bytes(comm: Comm, batch: Batch) -> Costs:
+    """Return what each row of all ranks takes when it travels. Only jagged fields make a difference between rows."""
+    own = bytes_per_row(batch)
+    if any(isinstance(field, Jagged) for field in batch.to_dict().values()):  # on all ranks: they have agreed on fields
+        return _all_gather(comm, own, batch.device).reshape(-1)
+    return np.tile(own, comm.world_size)
 
 
 def _described(batch: Batch, settings: str) -> dict[str, str]:
@@ -121,8 +138,8 @@ def _described(batch: Batch, settings: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _digest(settings: str) -> int:
-    return int.from_bytes(hashlib.blake2b(settings.encode(), digest_size=7).digest(), "little")
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
 
 
 def bytes_in(batch: Batch) -> int:

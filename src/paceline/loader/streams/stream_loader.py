@@ -17,7 +17,7 @@ from paceline.loader.agreement.background import Closeable
 from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.streams.in_step import InStep, StreamSettings
 from paceline.loader.streams.shards import DONE, ShardPosition, ShardStream, merge_read
-from paceline.loader.workers.collated_batch import collated_batch
+from paceline.loader.workers.collated_batch import CollatedBatches
 from paceline.loader.workers.worker_settings import WorkerSettings, check_worker_settings
 from paceline.plan import Tail
 
@@ -35,7 +35,7 @@ class StreamPieces(IterableDataset[Any]):
 
     def __init__(self, stream: ShardStream, comm: Comm, collate: Callable[[list[Any]], Any], batch_size: int) -> None:
         self._stream, self._rank, self._world_size = stream, comm.rank, comm.world_size
-        self._collate, self._batch_size = collate, batch_size
+        self._collate, self._batch_size, self._batches = collate, batch_size, CollatedBatches()
 
     def __iter__(self) -> Iterator[StreamPiece]:
         samples: list[Any] = []
@@ -54,7 +54,7 @@ class StreamPieces(IterableDataset[Any]):
         yield StreamPiece(batch=self._collated(samples) if samples else None, read=read)
 
     def _collated(self, samples: list[Any]) -> Batch:
-        return collated_batch(self._collate(samples), len(samples)).pad_to(len(samples))
+        return self._batches.batch_of(self._collate(samples), len(samples)).pad_to(len(samples))
 
 
 class StreamLoader(Closeable):

@@ -20,7 +20,7 @@ from torch.utils.data import get_worker_info
 from paceline.batch import Batch, UnknownDtypeError
 from paceline.errors import InputError
 from paceline.loader.agreement.problem import Problem
-from paceline.loader.workers.collated_batch import collated_batch
+from paceline.loader.workers.collated_batch import CollatedBatches
 
 _EXAMPLES = 64  # samples to look at for the dtype of lists that are all empty
 
@@ -32,9 +32,9 @@ class OnError(StrEnum):
     SKIP = "skip"  # its row becomes padding, and is counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StepRequest:
-    """What to load: the rows of this rank at one step."""
+    """What to load: the rows of this rank at one step. It is not frozen: to make it would take three times as long."""
 
     epoch: int
     step: int
@@ -42,9 +42,9 @@ class StepRequest:
     num_rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class LoadedStep:
-    """The rows of a step, or why there are none.
+    """The rows of a step, or why there are none. It is not frozen, as there is one in each step.
 
     Attributes:
         batch: The rows, padded; None if there are none, or something went wrong.
@@ -79,6 +79,7 @@ class StepLoader:
         self, dataset: Any, collate: Callable[[list[Any]], Any], *, on_error: OnError, seed: str | None
     ) -> None:
         self._dataset, self._collate, self._on_error, self._seed = dataset, collate, on_error, seed
+        self._collated = CollatedBatches()
 
     def __getitem__(self, request: StepRequest) -> LoadedStep:
         if self._seed is None:
@@ -139,7 +140,7 @@ class StepLoader:
             if not self._learn_dtypes():
                 raise
             result = self._collate(samples)
-        return collated_batch(result, len(samples)).pad_to(num_rows)
+        return self._collated.batch_of(result, len(samples)).pad_to(num_rows)
 
     def _learn_dtypes(self) -> bool:
         """Show the collate function a sample whose lists have values: some from all over the dataset are tried."""
