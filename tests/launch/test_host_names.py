@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from paceline.launch.host_names import addresses_of
+from paceline.launch.launcher_command.host_names import addresses_of
 
 
 def test_addresses_of_ipv4_come_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.host_names import named_hosts
-from paceline.launch.launcher_words import launcher_elsewhere, launcher_options
-from paceline.launch.node_command import NodeMeeting, node_meeting
+from paceline.launch.launcher_command.host_names import named_hosts
+from paceline.launch.launcher_command.launcher_words import launcher_elsewhere, launcher_options
+from paceline.launch.launcher_command.node_command import NodeMeeting, node_meeting
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from paceline.guard.run.run_folder import watched_environment
 from paceline.guard.run.several_hosts import host_role as roles
 from paceline.guard.run.several_hosts.host_role import FollowerRole, HeadRole, HostRole, host_role
 from paceline.guard.run.watch_options import WatchOptions
-from paceline.launch import host_names
+from paceline.launch.launcher_command import handing_on, host_names
 
 _FAR = "192.0.2.7"  # of documentation: it is nobody's
 
@@ -19,7 +19,7 @@ _FAR = "192.0.2.7"  # of documentation: it is nobody's
 @pytest.fixture(autouse=True)
 def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("SLURM_JOB_NODELIST", "PACELINE_KEY", "PET_NNODES"):
+    for name in ("SLURM_JOB_NODELIST", "SLURM_STEP_NUM_TASKS", "SLURM_EXPORT_ENV", "PACELINE_KEY", "PET_NNODES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host_names, "own_addresses", lambda hosts: ["127.0.0.1"])
 
@@ -66,6 +66,41 @@ def test_names_are_added_to_what_srun_hands_on_and_no_value() -> None:
     role.listening.close()
     assert role.command[1].startswith("--export=PATH,HOME,PACELINE_HEAD,PACELINE_KEY,")
     assert role.secret.hex() not in role.command[1]
+
+
+def _as_task(monkeypatch: pytest.MonkeyPatch, *, node: int, task: int, hosts: str = f"localhost,{_FAR}") -> None:
+    known = {"JOB_ID": "7", "STEP_ID": "0", "STEP_NUM_TASKS": "4", "STEP_NODELIST": hosts, "JOB_NODELIST": hosts}
+    for name, value in (known | {"NODEID": str(node), "LOCALID": str(task)}).items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+
+
+def test_the_first_task_of_a_step_is_the_head_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_names, "own_address", lambda name: "127.0.0.1")
+    _as_task(monkeypatch, node=0, task=0)
+    head, said = _role("python train.py")
+    assert isinstance(head, HeadRole)
+    head.listening.close()
+    assert said == [f"watching the other tasks of this step through {head.address} (encrypted)"]
+    for node, task in ((0, 1), (1, 0), (1, 1)):
+        _as_task(monkeypatch, node=node, task=task)
+        role, said = _role("python train.py")
+        assert isinstance(role, FollowerRole)
+        assert (role.address, role.secret, role.is_quiet, said) == (head.address, head.secret, True, [])
+
+
+def test_tasks_of_one_host_meet_where_nobody_else_can_reach_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    _as_task(monkeypatch, node=0, task=0, hosts="n1")
+    role, _ = _role("python train.py")
+    assert isinstance(role, HeadRole)
+    listening = role.listening.getsockname()
+    role.listening.close()
+    assert listening == ("127.0.0.1", port_of(role.secret))
+
+
+def test_a_launcher_within_a_task_has_ranks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    _as_task(monkeypatch, node=1, task=0)
+    role, said = _role("torchrun --nproc-per-node 2 train.py")
+    assert (type(role), said) == (HostRole, [])
 
 
 def test_nodes_that_meet_elsewhere_follow_the_head_there() -> None:
@@ -128,6 +163,16 @@ def test_arguments_of_the_script_stay_as_they_are(command: str) -> None:
     assert list(role.command) == command.split()
 
 
+@pytest.mark.parametrize("value", ["NONE", "NIL"])
+def test_names_are_all_that_srun_hands_on_if_it_would_hand_on_none(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_EXPORT_ENV", value)
+    role, _ = _role(f"srun --export={value} python train.py")
+    assert isinstance(role, HeadRole)
+    role.listening.close()
+    assert role.command[1].startswith("--export=PACELINE_HEAD,PACELINE_KEY,")
+    assert role.variables["SLURM_EXPORT_ENV"] == role.command[1].removeprefix("--export=")
+
+
 def test_names_are_added_to_a_list_that_is_a_word_of_its_own() -> None:
     role, _ = _role("srun --export PATH,HOME python train.py")
     assert isinstance(role, HeadRole)
@@ -140,7 +185,7 @@ def test_names_are_added_to_a_list_that_is_a_word_of_its_own() -> None:
 def test_only_an_option_of_open_mpi_itself_keeps_names_from_it(
     words: str, hands_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(roles, "_open_mpi_version", lambda program: 4)
+    monkeypatch.setattr(handing_on, "open_mpi_version", lambda program: 4)
     role, _ = _role(f"mpirun --host {_FAR} {words}")
     assert isinstance(role, HeadRole)
     role.listening.close()

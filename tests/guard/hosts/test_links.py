@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
 
-from paceline.guard.hosts import head_rings, host_messages
+from paceline.guard.hosts import host_messages, known_hosts
 from paceline.guard.hosts.head_rings import HeadRings
 from paceline.guard.hosts.keys import new_secret
 from paceline.guard.hosts.link import HeadLink, WatcherLink, listen
@@ -224,13 +225,13 @@ def test_a_host_that_is_not_heard_of_may_do_anything(job: _Job, monkeypatch: pyt
     for number in range(3):
         job.rank(number).call(_BARRIER if number == 2 else _ALL_REDUCE)
     job.until(lambda: job.num_seen() == 3)
-    monkeypatch.setattr(head_rings, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(known_hosts, "_SILENT_SECONDS", 0.2)
     silent = job.watchers.pop()
     job.until(lambda: job.num_seen() == 2)
     ((unseen),) = job.head.out_of_sight()
     assert len(unseen.ranks) == 1
     assert any("is not heard of" in problem for problem in job.head.problems())
-    monkeypatch.setattr(head_rings, "_SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(known_hosts, "_SILENT_SECONDS", 60.0)
     job.watchers.append(silent)
     job.until(lambda: job.num_seen() == 3)  # it is heard of again, and has told everything
 
@@ -263,7 +264,7 @@ def test_a_rank_that_stopped_goes_on_without_a_head(tmp_path: Path, monkeypatch:
 
 def test_strangers_do_not_get_in(job: _Job) -> None:
     """Neither without a key, nor with another, nor with garbage; and they keep nobody else out."""
-    address = job.head._address
+    address = job.head.address
     plain = zmq.Context()
     client = plain.socket(zmq.DEALER)
     client.setsockopt(zmq.LINGER, 0)
@@ -290,7 +291,7 @@ def test_strangers_do_not_get_in(job: _Job) -> None:
 
 def test_what_a_watcher_should_not_say_harms_nobody(job: _Job) -> None:
     """Names that lead elsewhere, parts that do not fit, and bytes that are not of our language."""
-    liar = WatcherLink([job.head._address], job.secret, b"liar")
+    liar = WatcherLink([job.head.address], job.secret, b"liar")
     hello = host_messages.Hello(
         protocol=host_messages.PROTOCOL, version=host_messages.package_version(), host="liar", identity="l"
     )
@@ -311,7 +312,7 @@ def test_what_a_watcher_should_not_say_harms_nobody(job: _Job) -> None:
 
 
 def test_another_version_is_refused_with_a_word(job: _Job) -> None:
-    old = WatcherLink([job.head._address], job.secret, b"old")
+    old = WatcherLink([job.head.address], job.secret, b"old")
     hello = host_messages.Hello(protocol=host_messages.PROTOCOL, version="0.0.1", host="n9", identity="o")
     job.until(lambda: old.send(host_messages.encode(hello)) and job.head.problems())
     assert job.head.problems()[0].startswith("n9 has Paceline 0.0.1")
@@ -428,9 +429,33 @@ def test_who_stops_the_head_waits_only_for_ranks_that_it_owns(
     job.until(lambda: job.num_seen() == 1)
     job.head._owns_hosts = owns_hosts
     ended: list[str] = []
-    monkeypatch.setattr(watched_run, "end_all", lambda roots, *, also: ended.extend(process.host for process in also))
+    end_host = HeadRings._end_host
+
+    def note_end(head: HeadRings, host: Any) -> None:
+        ended.append(host.name)
+        end_host(head, host)
+
+    monkeypatch.setattr(HeadRings, "_end_host", note_end)
+    monkeypatch.setattr(watched_run, "end_all", lambda roots, *, also: None)
+    monkeypatch.setattr("paceline.guard.hosts.head_rings._END_SECONDS", 0.2)  # nobody ends the rank
     watched_run._end_everywhere(job.head, None)
-    assert ended == ([socket.gethostname()] if owns_hosts else [])
+    assert set(ended) == ({socket.gethostname()} if owns_hosts else set())
+
+
+def test_a_host_that_has_left_to_end_its_ranks_is_not_waited_for(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.rank(1)
+    job.until(lambda: job.num_seen() == 1)
+    job.head._owns_hosts = False
+    waited: list[float] = []
+
+    def leave(head: HeadRings, seconds: float) -> None:
+        waited.append(seconds)
+        for host in head._hosts.values():
+            host.has_left = True
+
+    monkeypatch.setattr(HeadRings, "wait", leave)
+    job.head.end_elsewhere(after_launcher=False)
+    assert len(waited) == 1
 
 
 def test_who_stops_a_job_does_not_wait_for_last_words(job: _Job, monkeypatch: pytest.MonkeyPatch) -> None:

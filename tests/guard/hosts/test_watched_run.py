@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,19 @@ def test_a_node_that_cannot_speak_to_its_head_is_watched_alone(tmp_path: Path) -
     assert ended.returncode == 0, ended.stderr
     assert "the head cannot be told of this host, which is watched alone: no room" in ended.stdout
     assert "code 0" in ended.stdout
+
+
+def test_a_command_has_what_was_opened_for_it(tmp_path: Path) -> None:
+    """A rank that srun or mpiexec has started speaks to it through a descriptor, whose number is in PMI_FD."""
+    reading, writing = os.pipe()
+    command = [sys.executable, "-c", f"import os; os.write({writing}, b'through')"]
+    with open(reading, "rb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "paceline", "run", "--", *command], pass_fds=[writing], cwd=tmp_path, timeout=300,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        os.close(writing)
+        assert (done.returncode, pipe.read()) == (0, b"through"), done.stderr
 
 
 def test_output_that_is_held_is_shown_whatever_goes_wrong(tmp_path: Path) -> None:

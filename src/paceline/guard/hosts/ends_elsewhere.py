@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from paceline.guard.observe.kernel_view import ProcessHandle
+from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.verdict.order_of_ends import may_be_ended_by_launcher
 from paceline.guard.verdict.snapshot import End
 
@@ -42,6 +43,11 @@ class RankEnd:
         if other.alive_ns - other.error_ns >= latest:
             return True
         return not other.is_killed and latest < other.at_ns - other.error_ns
+
+
+def ends_of(job: WatchedJob) -> list[RankEnd]:
+    """Return how ranks of a job have ended that had joined it."""
+    return [RankEnd.of(rank, end, job.ranks[rank].process) for rank, end in job.ends().items() if rank in job.ranks]
 
 
 def was_first(ranks: Collection[int], ends: Sequence[RankEnd]) -> bool:

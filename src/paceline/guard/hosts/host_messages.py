@@ -6,19 +6,22 @@ travels as the parts of it that have changed; see ring_image.py.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, TypeVar
 
 import msgspec
 
-PROTOCOL = 1
+PROTOCOL = 4
 MOST_BYTES = 8 << 20  # of one message
 MOST_RINGS = 1024  # of one host
+MOST_RANKS = 1 << 20  # of a job
 _MOST_NAMES = 64  # of one ring
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Pid = Annotated[int, msgspec.Meta(ge=1, le=(1 << 31) - 1)]
 _Name = Annotated[str, msgspec.Meta(max_length=200)]
 _Text = Annotated[str, msgspec.Meta(max_length=10_000)]
+_Link = Annotated[bytes, msgspec.Meta(max_length=255)]
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True, tag=0):
@@ -27,7 +30,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=0):
     protocol: int
     version: _Name
     host: _Name
-    identity: _Name  # tells two hosts of one name apart, and a host from itself after it was started again
+    identity: _Name  # tells two hosts of one name apart
+    address: _Name = ""  # where a relay listens; nothing for a watcher
 
 
 class Beat(msgspec.Struct, array_like=True, frozen=True, tag=1):
@@ -36,6 +40,9 @@ class Beat(msgspec.Struct, array_like=True, frozen=True, tag=1):
     sent_ns: _Count  # by the clock of the sender
     echo_ns: _Count = 0  # of the beat that this one answers
     number: int = 0  # of the last report that was sent, or taken in; -1: who are you?
+    pause: Annotated[int, msgspec.Meta(ge=1, le=60)] = 1  # seconds from one beat to the next, as the head wants it
+    head: _Name = ""  # of a head that asks who we are: tells it from another at the same address, before or after it
+    error_ns: _Count = 0  # by how much the clock of a relay may differ from the head's
 
 
 class EndFacts(msgspec.Struct, array_like=True, frozen=True):
@@ -68,6 +75,21 @@ class RingReport(msgspec.Struct, array_like=True, frozen=True):
     end: EndFacts | None = None
 
 
+class AlikeRanks(msgspec.Struct, array_like=True, frozen=True):
+    """Ranks of a large job that are in the same state."""
+
+    digest: _Count  # of their state; see classes/state_digest.py
+    ranks: Annotated[list[tuple[_Count, _Count, _Count]], msgspec.Meta(max_length=MOST_RINGS)]  # begin, end, step
+
+
+class WorldReport(msgspec.Struct, array_like=True, frozen=True):
+    """The ranks of one world whose states have changed, as far as they are told of by their states."""
+
+    world: _Name
+    size: Annotated[int, msgspec.Meta(ge=1, le=MOST_RANKS)]
+    alike: Annotated[list[AlikeRanks], msgspec.Meta(max_length=MOST_RINGS)]
+
+
 class FreshFacts(msgspec.Struct, array_like=True, frozen=True, tag=9):
     """What the kernel says now of processes that stand still: had they a processor since?"""
 
@@ -83,6 +105,13 @@ class NoteReport(msgspec.Struct, array_like=True, frozen=True):
     end: EndFacts | None = None
 
 
+class Passed(msgspec.Struct, array_like=True, frozen=True, tag=11):
+    """What a watcher has said to its relay."""
+
+    link: _Link
+    content: bytes
+
+
 class Report(msgspec.Struct, array_like=True, frozen=True, tag=2):
     """What has changed on a host since the report before this one; everything, if it is whole."""
 
@@ -91,6 +120,9 @@ class Report(msgspec.Struct, array_like=True, frozen=True, tag=2):
     rings: Annotated[list[RingReport], msgspec.Meta(max_length=MOST_RINGS)]
     notes: Annotated[list[NoteReport], msgspec.Meta(max_length=4 * MOST_RINGS)]
     problems: Annotated[list[_Text], msgspec.Meta(max_length=MOST_RINGS)]
+    worlds: Annotated[list[WorldReport], msgspec.Meta(max_length=_MOST_NAMES)] = []
+    passed: Annotated[list[Passed], msgspec.Meta(max_length=MOST_RINGS)] = []  # by a relay; older than its states
+    lost: Annotated[list[_Link], msgspec.Meta(max_length=MOST_RINGS)] = []  # not heard; older than both
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True, tag=3):
@@ -128,14 +160,38 @@ class GoOn(msgspec.Struct, array_like=True, frozen=True, tag=7):
     pid: _Pid
 
 
+class Follow(msgspec.Struct, array_like=True, frozen=True, tag=10):
+    """From now on, tell of these ranks by their rings."""
+
+    world: _Name
+    ranks: Annotated[list[_Count], msgspec.Meta(max_length=MOST_RINGS)]
+
+
+class Serve(msgspec.Struct, array_like=True, frozen=True, tag=12):
+    """Be a relay: other hosts are to speak through you."""
+
+
+class MoveTo(msgspec.Struct, array_like=True, frozen=True, tag=13):
+    """Speak through the relay at this address from now on; with the head itself, if it is empty."""
+
+    address: _Name
+
+
+class PassOn(msgspec.Struct, array_like=True, frozen=True, tag=14):
+    """Hand this to a watcher that speaks through you."""
+
+    link: _Link
+    content: bytes
+
+
 class EndJob(msgspec.Struct, array_like=True, frozen=True, tag=8):
     """End all ranks."""
 
     finding: Annotated[bytes, msgspec.Meta(max_length=1 << 20)] = b""  # why, as JSON
 
 
-Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye
-Downward = Beat | Ask | GoOn | EndJob
+Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye | Passed
+Downward = Beat | Ask | GoOn | Follow | EndJob | Serve | MoveTo | PassOn
 _Message = TypeVar("_Message")
 _ENCODER = msgspec.msgpack.Encoder()
 _UPWARD: msgspec.msgpack.Decoder[Upward] = msgspec.msgpack.Decoder(Upward)
@@ -164,6 +220,7 @@ def _decode(decoder: msgspec.msgpack.Decoder[_Message], content: bytes) -> _Mess
         return None
 
 
+@lru_cache(1)
 def package_version() -> str:
     """Return the version of this package: watchers and head must have the same."""
     from importlib.metadata import PackageNotFoundError, version
@@ -172,3 +229,11 @@ def package_version() -> str:
         return version("paceline")
     except PackageNotFoundError:  # its files are here, and nobody has installed them
         return "unknown"
+
+
+def refusal(hello: Hello) -> str:
+    """Return why a watcher is not understood; nothing if it is."""
+    own = package_version()
+    if hello.protocol == PROTOCOL and hello.version == own:
+        return ""
+    return f"{hello.host} has Paceline {hello.version}, and this host {own}: its ranks are not watched"

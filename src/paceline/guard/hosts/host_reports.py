@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from paceline.guard.hosts.classes.told_states import LARGE, MOST_FAILED, ToldStates, is_large
 from paceline.guard.hosts.host_messages import (
     Answer,
     Ask,
@@ -20,7 +22,7 @@ from paceline.guard.hosts.host_messages import (
 from paceline.guard.hosts.ring_image import RingImage
 from paceline.guard.hosts.settling import ToldMarks
 from paceline.guard.observe.kernel_view import ProcessHandle
-from paceline.guard.observe.local_rings import HeldRing, LocalRings
+from paceline.guard.observe.local_rings import HeldRing, LocalRings, rank_of
 from paceline.guard.observe.rank_starts import StartedRank
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.shared_memory import layout
@@ -29,6 +31,7 @@ _STILL_SECONDS = 0.05  # that a rank must have been inside a call before anybody
 _NOTE_SECONDS = 0.2  # between two looks at notes and problems
 _FACTS_SECONDS, _YOUNG_SECONDS = 0.15, 3.0  # how often, and for how long, more is told of a rank that stands still
 _FEW_CALLS, _LAST_CALLS = 16, 2000  # past calls that go along with a report, and with a rank's last words
+_LAST_OF_LARGE = 64  # the latter in a large job
 
 _Mark = tuple[int, ...]
 
@@ -63,6 +66,8 @@ class HostReports:
         self._problems: list[str] = []
         self._noted_at = self._facts_at = 0.0
         self._is_whole = True
+        self._states = ToldStates()
+        self._followed: dict[str, set[int]] = {}  # what the head has asked for, by world
 
     def tell_everything(self) -> None:
         """Let the next report hold everything."""
@@ -71,34 +76,49 @@ class HostReports:
         self._notes.clear()
         self._problems = []
         self._noted_at = 0.0
+        self._states.forget()
         self.marks.forget()
+        for world, ranks in self._followed.items():  # the head has asked once, and does not know that we tell it all
+            self._states.follow(world, ranks)
 
     def look(self) -> Report | None:
         """Return a report, if there is something to tell. The rings must have been looked at just before."""
-        rings = [report for held in self._rings.held_rings() if (report := self._look_at(held)) is not None]
+        rings = [report for held in self._by_end() if (report := self._look_at(held)) is not None]
         notes, problems = self._look_at_notes()
-        if not rings and not notes and not problems and not self._is_whole:
+        worlds = self._states.changes()
+        if not rings and not notes and not problems and not worlds and not self._is_whole:
             return None
         is_whole, self._is_whole = self._is_whole, False
         number = self.marks.next_number()
-        return Report(number=number, is_whole=is_whole, rings=rings, notes=notes, problems=problems)
+        return Report(number=number, is_whole=is_whole, rings=rings, notes=notes, problems=problems, worlds=worlds)
+
+    def _by_end(self) -> list[HeldRing]:
+        """Return the rings, those of ranks that have ended first: of some of these only the first ones are told."""
+        rings = self._rings.held_rings()
+        has_ended = [rank_of(held).process.has_ended() for held in rings]
+        ended = [held for held, is_over in zip(rings, has_ended, strict=True) if is_over]
+        living = [held for held, is_over in zip(rings, has_ended, strict=True) if not is_over]
+        return sorted(ended, key=lambda held: rank_of(held).process.ended_ns) + living
 
     def _look_at(self, held: HeldRing) -> RingReport | None:
-        rank, now = _rank_of(held), time.monotonic()
+        rank, now = rank_of(held), time.monotonic()
         pid = rank.process.pid
-        is_new = pid not in self._told
         told = self._told.setdefault(pid, _Told())
+        is_new = not told.names
         names = tuple(f"ring.{world}.{number}" for world, number in held.names.items())
         mark = _mark_of(rank)
         if mark != told.mark:
             told.mark, told.since = mark, now
         has_ended = rank.process.has_ended()
+        is_still = has_ended or _is_final(mark) or (_is_inside(mark) and now - told.since >= _STILL_SECONDS)
+        if self._states.is_enough(held, mark, self.marks, is_still=is_still):
+            return None
         if self.marks.has_told(pid, mark) and names == told.names:
             return None
-        is_still = has_ended or _is_final(mark) or (_is_inside(mark) and now - told.since >= _STILL_SECONDS)
         parts = None
         if is_still:
-            parts = self._copy_still(rank, told, mark, num_calls=_LAST_CALLS if has_ended else _FEW_CALLS)
+            last = _LAST_CALLS if not is_large(held) else _LAST_OF_LARGE
+            parts = self._copy_still(rank, told, mark, num_calls=last if has_ended else _FEW_CALLS)
         if parts is None:  # it moves
             if not is_new and not self.marks.is_told_still(pid) and names == told.names:
                 return None
@@ -137,7 +157,11 @@ class HostReports:
             return [], []
         self._noted_at = now
         notes = []
+        large = [started for started, has_gone in self._rings.started() if has_gone and started.job.size > LARGE]
+        large.sort(key=lambda started: started.process.ended_ns)
         for started, has_gone in self._rings.started():
+            if started.job.size > LARGE and started not in large[:MOST_FAILED]:
+                continue  # that it will be a rank is told when it is one
             note = self._note_of(started, has_gone)
             if self._notes.get(note.pid) != note:
                 self._notes[note.pid] = note
@@ -163,11 +187,11 @@ class HostReports:
         if now - self._facts_at < _FACTS_SECONDS:
             return None
         self._facts_at = now
-        ranks = [_rank_of(held) for held in self._rings.held_rings()]
+        ranks = [rank_of(held) for held in self._rings.held_rings()]
         young = [
             rank.process for rank in ranks
             if self.marks.is_told_still(rank.process.pid) and not rank.process.ended_ns
-            and now - self._told[rank.process.pid].since < _YOUNG_SECONDS
+            and self._told[rank.process.pid].names and now - self._told[rank.process.pid].since < _YOUNG_SECONDS
         ]  # fmt: skip
         return FreshFacts(facts={process.pid: _facts(process) for process in young}) if young else None
 
@@ -175,26 +199,26 @@ class HostReports:
         """Answer the second question: first the past calls of all ranks, then yes or no."""
         pasts: list[Past | Answer] = []
         for held in self._rings.held_rings():
-            rank = _rank_of(held)
+            rank = rank_of(held)
             told = self._told.get(rank.process.pid)
-            if ask.num_calls and told is not None:
+            if ask.num_calls and told is not None and told.names:
                 content = rank.reader.content()
                 parts = told.image.past(content, shift_ns=self.shift_ns, num_calls=ask.num_calls)
                 pasts.append(Past(question=ask.question, pid=rank.process.pid, parts=parts))
-        now = {_rank_of(held).process.pid: _mark_of(_rank_of(held)) for held in self._rings.held_rings()}
+        now = {rank_of(held).process.pid: _mark_of(rank_of(held)) for held in self._rings.held_rings()}
         return [*pasts, Answer(question=ask.question, is_same=self.marks.is_same(ask.number, now))]
+
+    def follow(self, world: str, ranks: Collection[int]) -> None:
+        """Tell of these ranks by their rings from now on."""
+        self._followed.setdefault(world, set()).update(ranks)
+        self._states.follow(world, ranks)
 
     def let_go_on(self, pid: int | None = None) -> None:
         """Let a rank, or all of them, make the call that they stopped before."""
         for held in self._rings.held_rings():
-            rank = _rank_of(held)
+            rank = rank_of(held)
             if pid in (None, rank.process.pid) and rank.reader.word(layout.STOPPED):
                 rank.reader.let_go_on()
-
-
-def _rank_of(held: HeldRing) -> WatchedRank:
-    assert held.rank is not None
-    return held.rank
 
 
 def _mark_of(rank: WatchedRank) -> _Mark:

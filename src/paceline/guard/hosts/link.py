@@ -15,9 +15,12 @@ from zmq.utils import z85
 from paceline.guard.hosts.host_messages import MOST_BYTES
 from paceline.guard.hosts.keys import derive_secret
 
-_MOST_CONNECTIONS = 4096
+_MOST_CONNECTIONS = 16_384
 _MOST_AT_ONCE = 2000  # messages that are taken in before anything else is done
-_HANDSHAKE_MS, _BEAT_MS, _SILENT_MS = 2000, 1000, 3000
+_HANDSHAKE_MS, _BEAT_MS, _SILENT_MS = 2000, 3000, 3000
+_LET_IN_EVERY = 16  # messages, after which it is looked who asks to be let in
+# plain numbers: operators of the enumerations of pyzmq cost more than a message
+_NOW, _MORE_FOLLOW, _HAS_MORE = int(zmq.NOBLOCK), int(zmq.SNDMORE), int(zmq.RCVMORE)
 _ZAP = "inproc://zeromq.zap.01"
 _CONNECT_SECONDS = 2.0
 
@@ -36,8 +39,6 @@ def _set_keys(link: zmq.Socket[bytes], keys: tuple[bytes, bytes]) -> None:
 def _set_limits(link: zmq.Socket[bytes]) -> None:
     link.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
     link.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    link.setsockopt(zmq.HEARTBEAT_IVL, _BEAT_MS)
-    link.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENT_MS)
     link.setsockopt(zmq.LINGER, 0)
 
 
@@ -82,19 +83,23 @@ class HeadLink:
 
     def wait(self, seconds: float, *descriptors: int) -> None:
         """Wait until something comes in, one of the descriptors is readable, or the time is up."""
-        poller = zmq.Poller()
-        for readable in (self._socket, self._guard, *descriptors):
-            poller.register(readable, zmq.POLLIN)
-        poller.poll(max(0, int(seconds * 1000)))
+        _wait(seconds, self.sockets(), descriptors)
+
+    def sockets(self) -> list[zmq.Socket[bytes]]:
+        """Return what can be waited for together with other connections."""
+        return [self._socket, self._guard]
 
     def receive(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield who says what."""
-        for _ in range(_MOST_AT_ONCE):
-            self._let_in()
+        for number in range(_MOST_AT_ONCE):
+            if number % _LET_IN_EVERY == 0:
+                self._let_in()
             try:
-                parts = self._socket.recv_multipart(zmq.NOBLOCK)
+                parts = [self._socket.recv(_NOW)]
             except zmq.Again:
                 return
+            while self._socket.get(_HAS_MORE):  # the parts of a message come together
+                parts.append(self._socket.recv(_NOW))
             if len(parts) == 2:
                 yield parts[0], parts[1]
 
@@ -109,7 +114,8 @@ class HeadLink:
     def send(self, watcher: bytes, content: bytes) -> bool:
         """Say something to a watcher; return whether it is connected and has room for it."""
         try:
-            self._socket.send_multipart([watcher, content], zmq.NOBLOCK)
+            self._socket.send(watcher, _NOW | _MORE_FOLLOW)
+            self._socket.send(content, _NOW)
         except zmq.ZMQError:  # it has gone, or takes nothing in
             return False
         return True
@@ -128,41 +134,56 @@ class WatcherLink:
         addresses: Where the head may be reached, as HOST:PORT.
         secret: The secret of the run.
         name: Under which the head knows us.
+        context: Of the transport; one of its own if there is none.
+
+    Attributes:
+        address: Where the head is.
     """
 
-    def __init__(self, addresses: Sequence[str], secret: bytes, name: bytes) -> None:
-        self._context = zmq.Context()
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        secret: bytes,
+        name: bytes,
+        context: zmq.Context[zmq.Socket[bytes]] | None = None,
+    ) -> None:
+        self._context, self._is_own = context or zmq.Context(), context is None
         self._socket = self._context.socket(zmq.DEALER)
         _set_limits(self._socket)
         self._socket.setsockopt(zmq.CURVE_SERVERKEY, _pair(secret, "head")[0])
         _set_keys(self._socket, _pair(secret, "host"))
         self._socket.setsockopt(zmq.ROUTING_ID, name)
+        # one side is enough to notice on both that a connection is dead
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, _BEAT_MS)
+        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENT_MS)
+        self._socket.setsockopt(zmq.HEARTBEAT_TTL, 2 * _SILENT_MS)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what is said while nobody is there is not kept
         self._socket.setsockopt(zmq.RECONNECT_IVL, 100)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
-        address = _reachable(addresses)
+        self.address = address = _reachable(addresses)
         self._socket.setsockopt(zmq.IPV6, int(_needs_ipv6(address)))
         self._socket.connect(f"tcp://{address}")
 
-    def wait(self, seconds: float, *descriptors: int) -> None:
-        """Wait until something comes in, one of the descriptors is readable, or the time is up."""
-        poller = zmq.Poller()
-        for readable in (self._socket, *descriptors):
-            poller.register(readable, zmq.POLLIN)
-        poller.poll(max(0, int(seconds * 1000)))
+    def wait(self, seconds: float, *descriptors: int, others: Sequence[zmq.Socket[bytes]] = ()) -> None:
+        """Wait until something comes in here or by other connections, a descriptor is readable, or the time is up."""
+        _wait(seconds, [*self.sockets(), *others], descriptors)
+
+    def sockets(self) -> list[zmq.Socket[bytes]]:
+        """Return what can be waited for together with other connections."""
+        return [self._socket]
 
     def receive(self) -> Iterator[bytes]:
         """Yield what the head says."""
         for _ in range(_MOST_AT_ONCE):
             try:
-                yield self._socket.recv(zmq.NOBLOCK)
+                yield self._socket.recv(_NOW)
             except zmq.Again:
                 return
 
     def send(self, content: bytes) -> bool:
         """Say something; return whether the head is connected and has room for it."""
         try:
-            self._socket.send(content, zmq.NOBLOCK)
+            self._socket.send(content, _NOW)
         except zmq.ZMQError:
             return False
         return True
@@ -170,7 +191,24 @@ class WatcherLink:
     def close(self, linger_seconds: float = 0.0) -> None:
         """Let go; what was said last gets some time to leave."""
         self._socket.close(int(linger_seconds * 1000))
-        self._context.term()
+        if self._is_own:
+            self._context.term()
+
+
+def _wait(seconds: float, sockets: Sequence[zmq.Socket[bytes]], descriptors: Sequence[int]) -> None:
+    poller = zmq.Poller()
+    for readable in (*sockets, *descriptors):
+        poller.register(readable, zmq.POLLIN)
+    poller.poll(max(0, int(seconds * 1000)))
+
+
+def own_address(head: str) -> str:
+    """Return the address of this host by which it reaches the head."""
+    host, _, port = head.rpartition(":")
+    family, kind, protocol, _, where = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(where)  # sends nothing
+        return str(probe.getsockname()[0])
 
 
 def _reachable(addresses: Sequence[str]) -> str:

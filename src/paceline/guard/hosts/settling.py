@@ -91,6 +91,10 @@ class TakenReports(Generic[_Host]):
         """Return the hosts that have not answered."""
         return self._asked.keys() - self._yes - self._no
 
+    def has_no(self) -> bool:
+        """Say whether a host has said no."""
+        return bool(self._no)
+
     def is_settled(self) -> bool:
         """Say whether all hosts have said yes, of reports that are still the last ones that were taken in."""
         return (

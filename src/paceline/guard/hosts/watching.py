@@ -10,22 +10,32 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from paceline.guard.hosts import host_messages
 from paceline.guard.hosts.host_reports import HostReports
 from paceline.guard.hosts.link import WatcherLink
+from paceline.guard.hosts.tree.relay import Relay
 from paceline.guard.observe.local_rings import LocalRings
 
 LOOK_SECONDS = 0.02
 _BEAT_SECONDS = 1.0
 _FIRST_BEATS, _FIRST_BEAT_SECONDS = 5, 0.02  # by which clocks are compared at first
 _ANSWER_SECONDS = 2.0  # for which a rank that has stopped waits for a word of the head
+_RELAY_BEATS = 3.0  # for which a relay may be silent before its watchers go back to the head
+_LAST_SECONDS = 2.0  # for which a relay stays for the last words of others
 _DRIFT_SECONDS = 30.0  # how long the best comparison of clocks counts
 
 
 class Watching:
-    """The watching of one host.
+    """The watching of one host, or of one of several commands there.
+
+    Args:
+        rings: The rings of the host.
+        addresses: Where the head may be reached, as HOST:PORT.
+        secret: The secret of the run.
+        part: Which of several commands on this host we are, if each has its own watcher.
 
     Attributes:
         was_known: Whether the head has ever answered.
@@ -33,13 +43,18 @@ class Watching:
         finding: Why, as JSON; empty if there was no finding.
     """
 
-    def __init__(self, rings: LocalRings, addresses: Sequence[str], secret: bytes) -> None:
-        self._rings = rings
+    def __init__(self, rings: LocalRings, addresses: Sequence[str], secret: bytes, *, part: str = "") -> None:
+        self._rings, self._part = rings, part
         self._reports = HostReports(rings)
-        self._link = WatcherLink(addresses, secret, secrets.token_hex(8).encode())
-        self._beat_at = self._heard_at = self._told_at = 0.0
+        self._secret, self._name = secret, secrets.token_hex(8).encode()
+        self._link = WatcherLink(addresses, secret, self._name)
+        self._home = self._link.address  # where the head is
+        self._relay: Relay | None = None  # ours, if others speak through us
+        self._beat_at = self._heard_at = self._told_at = self._moved_at = 0.0
         self._num_beats = 0
+        self._pause = _BEAT_SECONDS
         self._is_known = False  # whether the head knows us
+        self._head = ""  # the one that has asked who we are
         self.was_known = False
         self._best: tuple[int, float] | None = None  # the shortest way to the head and back in ns, and when
         self._stopped_since: float | None = None
@@ -49,15 +64,17 @@ class Watching:
 
     def wait(self, seconds: float = LOOK_SECONDS) -> None:
         """Wait for a moment, or until a rank has ended or the head says something."""
-        self._link.wait(seconds, self._rings.ends_descriptor)
+        relayed = self._relay.sockets() if self._relay is not None else ()
+        self._link.wait(seconds, self._rings.ends_descriptor, others=relayed)
         self._rings.wait(0.0)
 
     def look(self) -> None:
         """Look at the rings once, tell what is new, and hear what the head says."""
         self._rings.jobs()
-        for content in self._link.receive():
+        link = self._link
+        for content in list(link.receive()):
             message = host_messages.decode_downward(content)
-            if message is not None:
+            if message is not None and self._link is link:  # what was said before a move counts no more
                 self._hear(message)
         if self._is_known:
             report = self._reports.look()
@@ -68,10 +85,14 @@ class Watching:
                 self._link.send(host_messages.encode(facts))
         self._beat()
         self._answer_for_head()
+        if self._relay is not None:
+            self._relay.turn()
+        if self._link.address != self._home and time.monotonic() - self._moved_at > _RELAY_BEATS * self._pause:
+            self._speak_to(self._home)  # nobody answers there
 
     def _beat(self) -> None:
         now = time.monotonic()
-        pause = _BEAT_SECONDS if self._num_beats >= _FIRST_BEATS else _FIRST_BEAT_SECONDS
+        pause = self._pause if self._num_beats >= _FIRST_BEATS else _FIRST_BEAT_SECONDS
         if now - self._beat_at < pause:
             return
         self._beat_at = now
@@ -79,6 +100,9 @@ class Watching:
         self._link.send(host_messages.encode(beat))
 
     def _hear(self, message: host_messages.Downward) -> None:
+        if isinstance(message, host_messages.Beat) and self.was_known and message.head not in ("", self._head):
+            return  # another head is there now: that of another run, of which we know nothing
+        self._moved_at = time.monotonic()
         if not isinstance(message, host_messages.Beat) or message.number >= 0:
             self._heard_at = time.monotonic()  # a head that does not know us answers for nobody
         if isinstance(message, host_messages.Beat):
@@ -88,17 +112,43 @@ class Watching:
                 self._link.send(host_messages.encode(answer))
         elif isinstance(message, host_messages.GoOn):
             self._reports.let_go_on(message.pid)
-        else:
+        elif isinstance(message, host_messages.Follow):
+            self._reports.follow(message.world, message.ranks)
+        elif isinstance(message, host_messages.MoveTo):
+            self._speak_to(message.address or self._home)
+        elif isinstance(message, host_messages.Serve):
+            self._serve()
+        elif isinstance(message, host_messages.EndJob):
             self.has_ended, self.finding = True, message.finding or self.finding
+
+    def _speak_to(self, address: str) -> None:
+        """Speak to the head through a relay, or to the head itself, and tell everything there."""
+        if address == self._link.address:
+            return
+        self._link.close()
+        self._link = WatcherLink([address], self._secret, self._name)
+        self._moved_at = time.monotonic()
+        self._is_known, self._num_beats, self._best = False, 0, None
+
+    def _serve(self) -> None:
+        """Let others speak through us."""
+        if self._relay is None and self._link.address == self._home:
+            reports = self._reports
+            # if there is no port for it, the head asks somebody else
+            with suppress(OSError):
+                self._relay = Relay(
+                    self._home, self._secret, self._name, clock=lambda: (reports.end_shift_ns, reports.end_error_ns)
+                )
 
     def _hear_beat(self, beat: host_messages.Beat) -> None:
         self._num_beats += 1
+        self._pause = beat.pause * _BEAT_SECONDS
         self._compare_clocks(beat)
         if beat.number < 0:
-            self._is_known = False
+            self._is_known, self._head = False, beat.head
             hello = host_messages.Hello(
                 protocol=host_messages.PROTOCOL, version=host_messages.package_version(), host=socket.gethostname(),
-                identity=_host_identity(),
+                identity=f"{self._part} {_host_identity()}"[:200],
             )  # fmt: skip
             self._link.send(host_messages.encode(hello))
         elif not self._is_known and self._num_beats >= _FIRST_BEATS:
@@ -118,12 +168,12 @@ class Watching:
         if self._best is None or there_and_back <= self._best[0] or now - self._best[1] > _DRIFT_SECONDS:
             self._best = there_and_back, now
             self._reports.end_shift_ns = beat.sent_ns + there_and_back // 2 - now_ns
-            self._reports.end_error_ns = there_and_back // 2
+            self._reports.end_error_ns = there_and_back // 2 + beat.error_ns
 
     def _answer_for_head(self) -> None:
         """Let ranks go on that have stopped and hear nothing, because nobody hears us."""
         now = time.monotonic()
-        if now - self._heard_at > _ANSWER_SECONDS:
+        if now - self._heard_at > _ANSWER_SECONDS * self._pause / _BEAT_SECONDS:
             self._stopped_since = self._stopped_since or now
             if now - self._stopped_since > _ANSWER_SECONDS:
                 self._reports.let_go_on()
@@ -139,8 +189,19 @@ class Watching:
         if self._is_closed:
             return
         self._is_closed = True
+        self._close_relay()
         self._link.send(host_messages.encode(host_messages.Bye(number=self._reports.marks.number)))
         self._link.close(linger_seconds=1.0)
+
+    def _close_relay(self) -> None:
+        """Pass on the last words of others, which end when we do, and leave."""
+        if self._relay is None:
+            return
+        deadline = time.monotonic() + _LAST_SECONDS
+        while self._relay.num_watchers and time.monotonic() < deadline:
+            self._relay.turn()
+            time.sleep(LOOK_SECONDS)
+        self._relay.close()
 
 
 def _host_identity() -> str:
@@ -149,4 +210,4 @@ def _host_identity() -> str:
     for path in ("/dev/shm", "/proc/self/ns/pid"):
         status = Path(path).stat()
         parts.append(f"{status.st_dev}-{status.st_ino}")
-    return " ".join(parts)[:200]
+    return " ".join(parts)

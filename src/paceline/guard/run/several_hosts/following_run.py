@@ -32,9 +32,10 @@ class FollowingRun(JudgedRun):
         command: Sequence[str],
         address: str,
         secret: bytes,
+        part: str = "",
     ) -> None:
         super().__init__(rings, folder, options, command)
-        self._watching = Watching(rings, [address], secret)
+        self._watching = Watching(rings, [address], secret, part=part)
         self._address, self._began, self._has_told = address, time.monotonic(), False
         self._late_since: float | None = None  # since when the time limit is over
 
@@ -72,6 +73,7 @@ class FollowingRun(JudgedRun):
             return None
         finding = finding_from_json(json.loads(self._watching.finding))
         self._watching.close()
+        self.was_heard = True
         return finding
 
     def _pass_limit(self) -> Finding | None:
@@ -84,14 +86,15 @@ class FollowingRun(JudgedRun):
 
     def _tell_silence(self) -> None:
         """Say once that this host is judged alone."""
-        if self._has_told:
+        jobs = self._rings.known_jobs()
+        if self._has_told or (jobs and all(job.world_size == 1 for job in jobs)):  # nobody else is to be judged
             return
         self._has_told = True
         if self._watching.was_known:
             text = f"the head at {self._address} does not answer any more: the ranks of this host are judged alone"
         else:
             text = (
-                f"nobody answers at {self._address}, so the ranks of this host are judged alone: is `paceline run` "
-                "started there too, with the same key (~/.config/paceline/key, or PACELINE_KEY), and within reach?"
+                f"nobody answers at {self._address}, so the ranks of this host are judged alone: does Paceline run "
+                "there too, with the same key (~/.config/paceline/key, or PACELINE_KEY), and within reach?"
             )
         self._options.on_unseen(text)

@@ -6,13 +6,11 @@ A port is opened only if the command shows that there are other hosts. What need
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.errors import InputError
@@ -21,17 +19,23 @@ from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, PYTHON
-from paceline.launch.launcher_words import find_launcher, launcher_elsewhere, launcher_options
-from paceline.launch.node_command import NodeMeeting, node_meeting
+from paceline.launch.launcher_command.handing_on import batch_job, handing_on, with_names
+from paceline.launch.launcher_command.launcher_words import launcher_elsewhere
+from paceline.launch.launcher_command.node_command import (
+    NodeMeeting,
+    StepTask,
+    node_meeting,
+    rank_meeting,
+    step_task,
+)
 
 if TYPE_CHECKING:
     import socket
 
 _NEEDED = ("zmq", "msgspec")
 _KEY = "PACELINE_KEY"
-_ENV_LIST = "OMPI_MCA_mca_base_env_list"  # names of variables that Open MPI hands on to other hosts
-_BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what batch systems tell every process of a job
-_VERSION_SECONDS = 10.0
+_ALONE = "this job runs on several hosts, and each is watched alone"
+_TASK_ALONE = "srun has started this command for each rank, and each is watched alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +45,12 @@ class HostRole:
     Attributes:
         command: The command, as it is to be started.
         variables: What is added to its environment.
+        is_quiet: Whether a finding is told and kept by another process of the same job, which prints to the same place.
     """
 
     command: Sequence[str]
     variables: dict[str, str] = field(default_factory=dict)
+    is_quiet: bool = False
 
     def rings(self, folder: Path) -> LocalRings:
         """Return where the records come from."""
@@ -75,76 +81,124 @@ class HeadRole(HostRole):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerRole(HostRole):
-    """One that watches the ranks of its node for a head on another."""
+    """One that watches the ranks of its node, or of its task, for a head elsewhere."""
 
     address: str
     secret: bytes = field(repr=False)
+    part: str = ""  # which of several commands on this host it is
 
     def judged(self, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
         """Return one that tells the head, and says what the head finds."""
         from paceline.guard.run.several_hosts.following_run import FollowingRun
 
-        return FollowingRun(rings, folder, options, self.command, self.address, self.secret)
+        return FollowingRun(rings, folder, options, self.command, self.address, self.secret, self.part)
+
+
+def rings_of(role: HostRole, folder: Path, options: WatchOptions) -> LocalRings:
+    """Return where the records come from: the job runs already, and must not end because other hosts are not heard."""
+    try:
+        return role.rings(folder)
+    except Exception as error:
+        options.on_unseen(f"other hosts cannot be watched, and each is watched alone: {error}")
+        return LocalRings(folder)
+
+
+def judge_of(role: HostRole, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
+    """Return who judges: this host alone if its head cannot be spoken to."""
+    try:
+        return role.judged(rings, folder, options)
+    except Exception as error:
+        options.on_unseen(f"the head cannot be told of this host, which is watched alone: {error}")
+        return JudgedRun(rings, folder, options, role.command)
 
 
 def host_role(command: Sequence[str], options: WatchOptions) -> HostRole:
     """Return what this process is for a command; say in one line through which address other hosts are watched."""
     alone = HostRole(command=command)
     meeting, launcher = node_meeting(command, os.environ), launcher_elsewhere(command)
+    task = step_task(command, os.environ) if meeting is None and launcher is None else None
     if meeting is None and launcher is None and not os.environ.get("SLURM_JOB_NODELIST"):
         return alone
-    from paceline.launch.host_names import is_this_host, named_hosts  # with what a job on one machine does not need
+    from paceline.launch.launcher_command.host_names import (
+        is_this_host,
+        named_hosts,
+    )  # with what a job on one machine does not need
 
-    if meeting is None:
+    if meeting is None and task is None:
         hosts = named_hosts(command, os.environ)
         elsewhere = [host for host in hosts if not is_this_host(host)]
         if not elsewhere and (hosts or launcher != "srun"):
             return alone
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
+    if _is_anything_missing():
         options.on_unseen(
-            "this job runs on several hosts, and each is watched alone: to watch them as one, "
-            "pip install 'paceline[hosts]' on all of them"
+            f"{_ALONE}: to watch them as one, pip install 'paceline[hosts]' on all of them"
+            if task is None
+            else f"{_TASK_ALONE}: to watch them as one, pip install 'paceline[hosts]', or `paceline run -- srun ...`"
         )
         return alone
     try:
+        if task is not None:
+            return _task_role(command, task, options)
         return _node_role(command, meeting, options) if meeting is not None else _head(command, elsewhere, options)
     except (InputError, OSError, OverflowError, ImportError) as error:
-        options.on_unseen(f"this job runs on several hosts, and each is watched alone: {error}")
+        options.on_unseen(f"{_ALONE if task is None else _TASK_ALONE}: {error}")
         return alone
+
+
+def enabled_role(options: WatchOptions) -> HostRole:
+    """Return what the judge of ranks is that have switched the guard on by themselves, by their variables."""
+    alone = HostRole(command=())
+    try:
+        meeting = rank_meeting(os.environ)
+        if meeting is None:
+            return alone
+        if isinstance(meeting, str):
+            raise InputError(f"{meeting} does not tell ranks where the others are; `paceline run -- ...` finds them")
+        if _is_anything_missing():
+            raise InputError("to watch them as one, pip install 'paceline[hosts]' on all of them")
+        if isinstance(meeting, StepTask):
+            return _task_role((), meeting, options)
+        return _node_role((), meeting, options)
+    except (InputError, OSError, OverflowError, ImportError) as error:
+        options.on_unseen(f"{_ALONE}: {error}")
+        return alone
+
+
+def _is_anything_missing() -> bool:
+    return any(find_spec(name) is None for name in _NEEDED)
 
 
 def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOptions) -> HostRole:
     """Return the head of a job whose launcher starts ranks on other hosts."""
     from paceline.guard.hosts.keys import new_secret
     from paceline.guard.hosts.link import listen
-    from paceline.launch.host_names import own_addresses
+    from paceline.launch.launcher_command.host_names import own_addresses
 
     addresses = own_addresses(elsewhere)
     if not addresses:
         raise InputError("no address of this host leads to the others")
     listening, secret = listen(addresses[0]), new_secret()
     address = _shown(addresses[0], listening.getsockname()[1])
-    variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable, **_batch_job()}
+    variables = {HEAD: address, _KEY: secret.hex(), PYTHON: sys.executable}
+    if batch_job(os.environ):
+        variables[BATCH_JOB] = batch_job(os.environ)
     # only those that are set: Open MPI aborts for others
     names = [*variables, RUN_FOLDER, "PYTHONPATH", *variables_of(options)]
-    variables |= _handed_on(command, names)
+    variables |= handing_on(command, names, os.environ)
     _say_head(options, address)
     return HeadRole(
-        command=_with_exports(command, names), variables=variables, listening=listening, secret=secret,
+        command=with_names(command, names), variables=variables, listening=listening, secret=secret,
         address=address, owns_hosts=True,
     )  # fmt: skip
 
 
 def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptions) -> HostRole:
     """Return the head where the nodes of a job meet, and one that follows it on the others."""
-    from paceline.guard.hosts.keys import derive_secret, port_of, read_secret, user_secret
+    from paceline.guard.hosts.keys import port_of
     from paceline.guard.hosts.link import listen
-    from paceline.launch.host_names import is_this_host, own_address
+    from paceline.launch.launcher_command.host_names import is_this_host, own_address
 
-    own = os.environ.get(_KEY)
-    job = f"{meeting.host}:{meeting.port} {meeting.job}"
-    secret = derive_secret(read_secret(own) if own else user_secret(), job)
+    secret = _job_secret(f"{meeting.host}:{meeting.port} {meeting.job}")
     port = port_of(secret)
     address = _shown(meeting.host, port)
     if not is_this_host(meeting.host):
@@ -155,9 +209,28 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
     return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
 
 
-def _batch_job() -> dict[str, str]:
-    """Return what tells ranks of this batch job from those of jobs that one of them submits."""
-    return next(({BATCH_JOB: f"{name}={os.environ[name]}"} for name in _BATCH_JOBS if os.environ.get(name)), {})
+def _task_role(command: Sequence[str], task: StepTask, options: WatchOptions) -> HostRole:
+    """Return the head in the first task of a step of Slurm, and one that follows it in the others, without a word."""
+    from paceline.guard.hosts.keys import port_of
+    from paceline.guard.hosts.link import listen
+    from paceline.launch.launcher_command.host_names import own_address
+
+    secret = _job_secret(f"step {task.step}")
+    port, host = port_of(secret), task.hosts[0] if len(task.hosts) > 1 else "127.0.0.1"
+    address = _shown(host, port)
+    if not task.is_first:
+        return FollowerRole(command=command, address=address, secret=secret, is_quiet=True, part=task.number)
+    listening = listen(own_address(host) if len(task.hosts) > 1 else host, port)
+    options.on_unseen(f"watching the other tasks of this step through {address} (encrypted)")
+    return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
+
+
+def _job_secret(job: str) -> bytes:
+    """Return the secret of a job that is started by several commands: it follows from the user's key."""
+    from paceline.guard.hosts.keys import derive_secret, read_secret, user_secret
+
+    own = os.environ.get(_KEY)
+    return derive_secret(read_secret(own) if own else user_secret(), job)
 
 
 def _say_head(options: WatchOptions, address: str) -> None:
@@ -166,41 +239,3 @@ def _say_head(options: WatchOptions, address: str) -> None:
 
 def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _handed_on(command: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return what makes Open MPI hand our variables on; other launchers hand on everything.
-
-    Open MPI 4 aborts a job that has both this and an option -x of the user's.
-    """
-    launcher = find_launcher(command)
-    if launcher is None or PurePath(command[launcher]).name not in ("mpirun", "mpiexec", "prterun", "orterun"):
-        return {}
-    version = _open_mpi_version(command[launcher])
-    if not version or (version < 5 and any(option.name == "x" for option in launcher_options(command))):
-        return {}
-    before = os.environ.get(_ENV_LIST, "")
-    return {_ENV_LIST: ";".join([*filter(None, [before]), *names])}
-
-
-def _open_mpi_version(program: str) -> int:
-    """Return the main version of Open MPI; 0 if it is another MPI."""
-    with suppress(OSError, subprocess.SubprocessError):
-        asked = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
-        )
-        words = asked.stdout.partition("(Open MPI)")[2].split()
-        if words and words[0].partition(".")[0].isdecimal():
-            return int(words[0].partition(".")[0])
-    return 0
-
-
-def _with_exports(command: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the command with our variables in the list that srun hands on, if it has one. Only names are added."""
-    words, launcher = list(command), find_launcher(command)
-    if launcher is None or PurePath(command[launcher]).name != "srun":
-        return words
-    for option in launcher_options(command):
-        if option.name == "export" and option.value not in ("NONE", "ALL", "NIL"):
-            words[option.at] = f"{words[option.at]},{','.join(names)}"
-    return words

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 
-from paceline.launch.launcher_words import (
+from paceline.launch.launcher_command.host_lists import MOST_HOSTS, expand_hosts
+from paceline.launch.launcher_command.launcher_words import (
     MPI_HOST_FILES,
     MPI_HOSTS,
     SRUN_HOST_FILES,
@@ -18,8 +19,6 @@ from paceline.launch.launcher_words import (
 )
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?")  # what a name or an IPv4 address looks like
-_MOST_HOSTS = 100_000
-_BRACKETS = re.compile(r"([^,\[]*)\[([^\]]*)\]([^,]*)|([^,\[\]]+)")
 _FAR_AWAY = "192.0.2.1"  # of documentation: nothing is sent to it
 
 
@@ -47,26 +46,7 @@ def named_hosts(command: Sequence[str], environ: Mapping[str, str]) -> list[str]
             found += _hosts_in_file(option.value)
     if not found:
         found = expand_hosts(environ.get("SLURM_JOB_NODELIST", ""))
-    return [host for host in dict.fromkeys(found) if _HOST.fullmatch(host)][:_MOST_HOSTS]
-
-
-def expand_hosts(text: str) -> list[str]:
-    """Return the hosts of a list as launchers and Slurm write it.
-
-    >>> expand_hosts("n[08-10,12],login"), expand_hosts("a:4,b")
-    (['n08', 'n09', 'n10', 'n12', 'login'], ['a', 'b'])
-    """
-    hosts: list[str] = []
-    for before, numbers, after, plain in _BRACKETS.findall(text):
-        if plain:
-            hosts.append(plain.strip().partition(":")[0])
-            continue
-        for part in numbers.split(","):
-            first, _, last = part.partition("-")
-            if first.isdecimal() and (last or first).isdecimal():
-                end = min(int(last or first), int(first) + _MOST_HOSTS)
-                hosts += [f"{before}{number:0{len(first)}}{after}" for number in range(int(first), end + 1)]
-    return [host for host in hosts if host]
+    return [host for host in dict.fromkeys(found) if _HOST.fullmatch(host)][:MOST_HOSTS]
 
 
 def _hosts_in_file(name: str) -> list[str]:

@@ -6,6 +6,7 @@ option that takes one: so the options that take values are listed here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
@@ -21,10 +22,16 @@ _MPI_WORDS = """
     outfile errfile nameserver usize timeout preload-files output-filename output-directory output stdin prefix app
     am tune max-restarts max-vm-size personality dvm dvm-uri report-uri report-pid ompi-server server-wait-time
     display runtime-options order-nodes gtool s demux tmpdir gpath gwdir gumask umask ghost garch gsoft
-    cpus-per-proc cpus-per-rank xterm ranks-per-proc
+    cpus-per-proc cpus-per-rank xterm ranks-per-proc rankmap memory-alloc-kinds gpus-per-proc localhost prepend-pattern
+    spawn-timeout app-pmix-prefix pmix-prefix pset set-env unset-env gpu-support forward-signals keepalive launch-agent
+    singleton ppr cf cartofile debugger hnp report-events xml-file
 """
 # with two values: NAME VALUE
-_MPI_PAIRS = ("mca", "gmca", "omca", "gomca", "prtemca", "gprtemca", "pmixmca", "gpmixmca", "genv", "env")
+_MPI_PAIRS = ("mca", "gmca", "omca", "gomca", "prtemca", "gprtemca", "pmixmca", "gpmixmca", "genv", "env", "append-env",
+              "prepend-env")  # fmt: skip
+_STDIN_RANKS = re.compile(
+    r"all|none|[\d,-]+"
+)  # after -s of Intel MPI; -s of Open MPI is another option, without a value
 _SRUN_LETTERS = frozenset("AbBcCdDeFGiJLmMnNopPqrStTwWx")
 _SRUN_WORDS = """
     account acctg-freq bb bbf bcast-exclude begin chdir cluster-constraint clusters comment constraint container
@@ -115,6 +122,8 @@ def _mpi_options(command: Sequence[str], at: int) -> Iterator[LauncherOption]:
     while at < len(command) and len(command[at]) > 1 and command[at].startswith("-"):
         name, has_value, value = command[at].lstrip("-").partition("=")
         num_values = 0 if has_value else 2 if name in _MPI_PAIRS else int(name in _MPI_VALUES)
+        if name == "s" and not _STDIN_RANKS.fullmatch("".join(command[at + 1 : at + 2])):
+            num_values = 0
         if num_values and at + 1 < len(command):
             value = command[at + 1]
             num_values = 1 if "=" in value and "env" in name else num_values  # MPICH takes NAME=VALUE too

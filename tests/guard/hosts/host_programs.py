@@ -1,0 +1,100 @@
+"""Programs that run on several hosts: correct, or broken as their first argument says. The last rank is the odd one."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+# ranks begin once the watcher of their host watches, so that what is tested is not how fast a watcher starts
+_READY = """
+    import os, sys, time
+    from paceline.guard.shared_memory.ring import judge_lives
+    from pathlib import Path
+    folder = os.environ.get("PACELINE_RUN_FOLDER")
+    while folder and not judge_lives(Path(folder)):
+        time.sleep(0.05)
+    kind = sys.argv[1]
+    """
+_MPI = """
+    from mpi4py import MPI
+    world = MPI.COMM_WORLD
+    for _ in range(3):
+        world.allreduce(1)
+    if sys.argv[2] == "go":  # when somebody says so
+        Path(f"here.{world.rank}").touch()
+        while not Path("go").exists():
+            time.sleep(0.02)
+        Path(f"gone.{world.rank}").touch()
+    else:
+        time.sleep(float(sys.argv[2]) if folder else 0.0)
+    odd = world.rank == world.size - 1
+    if kind == "mismatch":
+        if odd:
+            world.bcast(1, root=0)
+        else:
+            world.allreduce(1)
+    elif kind == "receive" and odd:
+        world.recv(source=0, tag=7)
+    elif kind == "cycle":
+        world.recv(source=(world.rank + 1) % world.size)
+    elif kind == "raises" and odd:
+        raise ValueError("no")
+    elif kind == "watcher killed" and world.rank == 2:
+        os.kill(int((Path(folder) / "judge").read_text().split()[0]), 9)
+        time.sleep(5)
+    elif kind == "leaves" and odd:
+        os._exit(0)
+    elif kind == "killed" and odd:
+        os.kill(os.getpid(), 9)
+    world.Barrier()
+    if kind == "code 3":
+        MPI.Finalize()
+        os._exit(3)
+    print("end", flush=True)
+    """
+_TORCH = """
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    dist.all_reduce(torch.zeros(1))
+    time.sleep(12.0 if kind == "slow" else 1.0)
+    if kind == "mismatch" and dist.get_rank() == dist.get_world_size() - 1:
+        dist.broadcast(torch.zeros(1), 0)
+    else:
+        dist.all_reduce(torch.zeros(1))
+    dist.barrier()
+    dist.destroy_process_group()
+    print("end", flush=True)
+    """
+# switches the guard on by itself
+_ENABLED = """
+    import os, sys, time
+    import paceline.guard
+    from paceline.guard.rank.watched_process import SESSION
+    kind = sys.argv[1]
+    paceline.guard.enable()
+    if kind == "head killed" and os.environ["RANK"] == "0":
+        os.kill(int((SESSION.folder / "judge").read_text().split()[0]), 9)
+    """
+# as people do who start ranks of torch by srun itself
+_SLURM = """
+    import os
+    for name, known in (("RANK", "SLURM_PROCID"), ("LOCAL_RANK", "SLURM_LOCALID"), ("WORLD_SIZE", "SLURM_NTASKS")):
+        os.environ[name] = os.environ[known]
+    """
+_PROGRAMS = {
+    "mpi.py": (_READY, _MPI),
+    "torch_job.py": (_READY, _TORCH),
+    "enabled.py": (_ENABLED, _TORCH),
+    "slurm_torch.py": (_SLURM, _READY, _TORCH),
+}
+
+
+def write_programs(folder: Path) -> None:
+    """Write the programs into a folder."""
+    for name, parts in _PROGRAMS.items():
+        (folder / name).write_text("".join(map(textwrap.dedent, parts)))
+
+
+def line_of(program: Path, place: str) -> str:
+    """Return the line of a program that a place such as train.py:3 names."""
+    return program.read_text().splitlines()[int(place.rpartition(":")[2]) - 1]
