@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 _Choice = TypeVar("_Choice", bound=Enum)
 _Key = TypeVar("_Key", bound=Hashable)
+_MOST_RUNS = 24  # of ranks, that a sentence names
 
 
 class PacelineError(Exception):
@@ -118,18 +119,29 @@ def listed(name: str, values: Any, of: str) -> list[Any]:
 def name_ranks(ranks: Iterable[int]) -> str:
     """Name ranks briefly, with runs joined.
 
-    >>> name_ranks([6]), name_ranks([0, 1, 2, 5])
-    ('rank 6', 'ranks 0-2, 5')
+    >>> name_ranks([6]), name_ranks([0, 1, 2, 5]), name_ranks(range(0, 800, 8))
+    ('rank 6', 'ranks 0-2, 5', '100 ranks from 0 to 792')
     """
-    ordered = sorted(ranks)
-    runs: list[list[int]] = []
-    for rank in ordered:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
+    return name_runs((rank, rank + 1) for rank in ranks)
+
+
+def name_runs(runs: Iterable[tuple[int, int]]) -> str:
+    """Name ranks that are given as runs of begin and end: many ranks in a short time.
+
+    >>> name_runs([(4, 100), (0, 4), (7, 8), (200, 201)])
+    'ranks 0-99, 200'
+    """
+    joined: list[list[int]] = []
+    for begin, end in sorted(runs):
+        if joined and begin <= joined[-1][1]:
+            joined[-1][1] = max(end, joined[-1][1])
         else:
-            runs.append([rank, rank])
-    texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    return f"{'rank' if len(ordered) == 1 else 'ranks'} {', '.join(texts)}"
+            joined.append([begin, end])
+    num = sum(end - begin for begin, end in joined)
+    if len(joined) > _MOST_RUNS:
+        return f"{num:,} ranks from {joined[0][0]} to {joined[-1][1] - 1}"
+    texts = [str(begin) if end == begin + 1 else f"{begin}-{end - 1}" for begin, end in joined]
+    return f"{'rank' if num == 1 else 'ranks'} {', '.join(texts)}"
 
 
 def group_ranks(keys: Mapping[int, _Key]) -> list[tuple[_Key, tuple[int, ...]]]:

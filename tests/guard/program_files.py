@@ -31,7 +31,12 @@ NOT_ON_ENQUEUING = {
     "wrong_tag",  # it ignores tags, as NCCL does
     "bits_of_floats", "list_of_the_wrong_length", "transposed_view_is_sent",  # only its thread sees what gloo refuses
     "embedding_exchange_by_old_counts", "key_of_a_rank_that_has_ended", "key_that_nobody_sets",  # they read results
-    "exit_before_monitored_barrier",  # torch has this call for gloo alone
+    # torch has monitored_barrier for gloo alone
+    "exit_before_monitored_barrier", "file_passed_over_then_end", "monitored_barrier_skipped",
+    "truncated_from_any",  # it receives from a rank that is named, as NCCL does
+    # calls of functions on other ranks do not come to it
+    "rpc_call_to_a_worker_that_has_gone", "rpc_function_raises", "rpc_worker_leaves_without_shutdown",
+    "rpc_worker_never_joins",
 }  # fmt: skip
 
 

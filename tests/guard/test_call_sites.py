@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.guard.rank.call_sites import Frame, Sites
 from paceline.guard.rank.compiled_recorder import IN_PYTHON
 
 # Notes which frame each kind of call starts from, then follows the calls of `make_calls`, in a process of one rank.
@@ -163,3 +164,49 @@ def test_frames_of_python_itself_without_a_file_are_never_where_a_rank_exits() -
     asked = f"from paceline.guard.rank.call_sites import _user_frames; print(_user_frames({frames}))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# Both ways to the helper of a helper are asked for once.
+HELPERS = """
+    from mpi4py import MPI
+
+    def reduce():
+        MPI.COMM_WORLD.allreduce(1)  # calls: 2
+
+    def compute():
+        reduce()
+
+    def train():
+        compute()
+
+    def evaluate():
+        compute()
+
+    def make_calls():
+        for _ in range(3):
+            train()
+            evaluate()
+    """
+
+
+@in_both_ways
+def test_a_helper_of_a_helper_has_a_site_for_each_line_that_uses_it(tmp_path: Path, in_python: str) -> None:
+    check_frames(tmp_path, HELPERS, in_python)
+
+
+def test_a_comprehension_is_not_taken_for_a_function_that_calls_itself() -> None:
+    described: list[list[Frame]] = []
+    sites = Sites(lambda number, user, library: described.append(user))
+
+    def make_call() -> int:
+        return sites.number(sys._getframe())
+
+    def make_calls() -> None:
+        [make_call() for _ in range(2)]
+        next(make_call() for _ in range(2))
+
+    make_calls()
+    for frames in described:
+        functions = [function for _, _, function in frames[:2]]
+        assert functions == ["make_call", "make_calls"]
+    assert len(described) == 2

@@ -375,7 +375,7 @@ def run(folder: Path, name: str, program: str, in_python: str) -> tuple[Any, dic
 
 def run_script(folder: Path, name: str, parts: tuple[str, ...], in_python: str) -> tuple[Any, dict[str, bytes]]:
     """Run a script; return what it said, and the files that it has left, without what differs from run to run."""
-    script, records = folder / "script.py", folder / name
+    script, records = folder / "script.py", folder / "records"  # the same for both: jobs are named by it
     records.mkdir()
     script.write_text("".join(map(textwrap.dedent, parts)))
     environment = {**os.environ, IN_PYTHON: in_python, "RECORDS": str(records), "SLURM_JOB_ID": "1"}
@@ -396,6 +396,7 @@ def run_script(folder: Path, name: str, parts: tuple[str, ...], in_python: str) 
             left[path.name] = bytes(data)
         elif not path.name.startswith(("stack.", "script")):
             left[path.name] = path.read_bytes()
+    records.rename(folder / name)
     return json.loads(done.stdout.splitlines()[-1]), left
 
 

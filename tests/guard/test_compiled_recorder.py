@@ -23,7 +23,7 @@ from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import COMPILED, IN_PYTHON, RecorderInUse, expected_layout
 from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.board import Board, pack_call, pack_size
+from paceline.guard.shared_memory.board import Board, board_bytes, pack_call, pack_size
 from paceline.guard.shared_memory.operations import BY_NAME, UNKNOWN_REDUCTION
 from paceline.guard.shared_memory.record_fields import OFFSETS, RECORD_BYTES, WORD
 
@@ -191,14 +191,33 @@ def test_both_compare_sizes_where_one_reduction_is_not_known(tmp_path: Path) -> 
     assert [[told[1:] for told in stops] for stops in twins.stops] == [[(layout.STOP_COLLECTIVE, 1)]] * 2
 
 
-@pytest.mark.parametrize("words", [b"", bytearray(8), bytearray(2 * layout.BOARD_ROWS * 2 * WORD + 8)])
+@pytest.mark.parametrize("roots", [(40_000, 40_000 - (1 << 15)), (32_766, 32_767), (40_000, 40_000)])
+def test_both_tell_roots_of_a_large_communicator_apart(tmp_path: Path, roots: tuple[int, int]) -> None:
+    twins = Twins(tmp_path, num_members=50_000)
+    others = [Board(next(folder.glob("board.*mpi-world")), 41_000, 50_000) for folder in twins.folders]
+    code = BY_NAME["Bcast"].code
+    for sequence in (1, 1 + layout.BOARD_ROWS):  # in one row of the board
+        for other in others:
+            other.meet(sequence, pack_call(code, roots[0], 0), pack_size(13, 8))
+    for _ in range(layout.BOARD_ROWS):
+        twins.tell(lambda recorder, world: recorder.begin_collective(world, code, roots[1], 0, 13, 8, 1, depth=1))
+    assert [len(stops) for stops in twins.stops] == [0, 0]  # the other one is a round further
+    twins.tell(lambda recorder, world: recorder.begin_collective(world, code, roots[1], 0, 13, 8, 1, depth=1))
+    expected = [] if roots[0] == roots[1] else [(layout.STOP_COLLECTIVE, 41_000)]
+    assert [[told[1:] for told in stops] for stops in twins.stops] == [expected] * 2
+
+
+@pytest.mark.parametrize("words", [b"", bytearray(8), bytearray(board_bytes(2) + 8)])
 def test_a_board_of_another_size_is_refused(words: Any) -> None:
     with pytest.raises((ValueError, BufferError)):
         COMPILED.BoardMember(0, 0, 2, words)
 
 
-@pytest.mark.parametrize("numbers", [(-1, 0, 2), (layout.MAX_COMMS, 0, 2), (0, 2, 2), (0, -1, 2), (0, 0, 0)])
-def test_a_member_that_cannot_be_is_refused(numbers: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    "numbers",
+    [(-1, 0, 2), (layout.MAX_COMMS, 0, 2), (0, 2, 2), (0, -1, 2), (0, 0, 0), (0, 0, 2, None, 2), (0, 0, 2, None, -1)],
+)
+def test_a_member_that_cannot_be_is_refused(numbers: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="member"):
         COMPILED.BoardMember(*numbers)
 

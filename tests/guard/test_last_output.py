@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import pty
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
+from paceline.guard.run import held_output
+from paceline.guard.run.held_output import HeldOutput
+from paceline.guard.run.kept_records import _kept_output
 from paceline.guard.run.run_folder import run_folder
-from paceline.guard.shared_memory.last_output import LAST_OUTPUT, allow_putting_aside, put_output_aside
+from paceline.guard.shared_memory.last_output import (
+    KEPT_OUTPUT_BYTES,
+    LAST_OUTPUT,
+    allow_putting_aside,
+    put_output_aside,
+)
+from paceline.guard.verdict.snapshot import End, EndKind
+from paceline.process.private_files import write_private
 
 _DEADLINE = 300.0  # torch takes long to import where others compute
 
@@ -99,3 +113,99 @@ def test_nothing_is_put_aside_once_the_run_has_gone(tmp_path: Path) -> None:
     with run_folder() as folder:
         allow_putting_aside(folder)
     assert not put_output_aside(folder)
+
+
+def coloured_traceback(folder: Path, **environment: str) -> str:
+    """Let a process raise on a terminal after it has put its output aside; return what it printed."""
+    code = """
+        import sys
+        from pathlib import Path
+        from paceline.guard.shared_memory.last_output import put_output_aside
+        assert put_output_aside(Path(sys.argv[1]))
+        raise ValueError("a bad sample")
+    """
+    terminal, end = pty.openpty()
+    saved = os.dup(2)
+    os.dup2(end, 2)
+    try:
+        allow_putting_aside(folder)
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), str(folder)], stdout=subprocess.DEVNULL, check=False,
+            timeout=_DEADLINE, env={**os.environ, "TERM": "xterm", **environment},
+        )  # fmt: skip
+    finally:
+        os.dup2(saved, 2)
+        for descriptor in (saved, terminal, end):
+            os.close(descriptor)
+    [aside] = folder.glob(f"{LAST_OUTPUT}*")
+    return aside.read_text()
+
+
+def test_a_traceback_keeps_the_colours_that_python_gives_it_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+    with run_folder() as folder:
+        printed = coloured_traceback(folder)
+    assert ("\x1b[" in printed) == (sys.version_info >= (3, 13))
+    assert "a bad sample" in printed
+    for setting in ({"NO_COLOR": "1"}, {"TERM": "dumb"}, {"PYTHON_COLORS": "0"}):
+        with run_folder() as folder:
+            assert "\x1b[" not in coloured_traceback(folder, **setting)
+
+
+def memory_of(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def test_what_was_shown_takes_no_memory_but_for_the_start_that_records_keep() -> None:
+    shown: list[bytes] = []
+    with run_folder() as folder:
+        held = HeldOutput(folder, shown.append)
+        path = folder / f"{LAST_OUTPUT}{os.getpid()}"
+        for number in range(12):
+            write_private(path, bytes([65 + number]) * (1 << 20), append=True)
+            held.show_all()
+            assert memory_of(path) <= KEPT_OUTPUT_BYTES + mmap.ALLOCATIONGRANULARITY
+        assert b"".join(shown) == b"".join(bytes([65 + number]) * (1 << 20) for number in range(12))
+        kept = _kept_output(path)
+    assert kept == b"A" * KEPT_OUTPUT_BYTES + f"\npaceline: {11 << 20} more bytes are not kept\n".encode()
+
+
+def test_what_a_rank_prints_faster_than_it_can_be_shown_is_left_out_with_a_word() -> None:
+    shown: list[bytes] = []
+    with run_folder() as folder:
+        path = folder / f"{LAST_OUTPUT}{os.getpid()}"
+        write_private(path, b"begin")
+        os.truncate(path, 100 << 20)  # of zeros, which take no memory
+        write_private(path, b"end", append=True)
+        HeldOutput(folder, shown.append).show_all()
+    assert shown[0] == b"\npaceline: 96 MiB that a rank printed on its way out are left out\n"
+    assert b"".join(shown).endswith(b"end")
+    assert len(b"".join(shown[1:])) == 4 << 20
+
+
+def test_output_that_a_child_of_the_rank_cut_off_harms_nobody() -> None:
+    shown: list[bytes] = []
+    with run_folder() as folder:
+        held, path = HeldOutput(folder, shown.append), folder / f"{LAST_OUTPUT}{os.getpid()}"
+        write_private(path, b"a" * (1 << 20))
+        held.show_all()
+        os.truncate(path, 3)
+        assert held_output._free(path, 1 << 20, 2 << 20) == 2 << 20
+        held.show_all()
+    assert b"".join(shown) == b"a" * (1 << 20)
+
+
+def test_more_than_is_worth_holding_is_shown_while_the_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    because_of_others = End(kind=EndKind.RAISED, by_peer=True)
+    monkeypatch.setattr(held_output, "_raised_ends", lambda _: {os.getpid(): (0, because_of_others)})
+    monkeypatch.setattr(held_output, "_LOOK_SECONDS", 0.0)
+    shown: list[bytes] = []
+    with run_folder() as folder:
+        held, path = HeldOutput(folder, shown.append), folder / f"{LAST_OUTPUT}{os.getpid()}"
+        write_private(path, b"x" * (4 << 20))
+        held.look([])
+        assert shown == []
+        write_private(path, b"y", append=True)
+        held.look([])
+    assert b"".join(shown) == b"x" * (4 << 20) + b"y"

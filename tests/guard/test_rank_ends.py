@@ -108,6 +108,24 @@ def test_exceptions_that_say_why(
     assert (end.cause, end.by_peer) == (cause, by_peer)
 
 
+@pytest.mark.parametrize(
+    ("message", "may_be_truncated", "shown"),
+    [
+        ("Message truncated, error stack:\ninternal_Recv_c(93): MPI_Recv_c(buf=0x56)", True, "Message truncated"),
+        ("MPI_ERR_TRUNCATE: message truncated", True, "MPI_ERR_TRUNCATE: message truncated"),
+        ("See the MPI_ERROR field in MPI_Status", True, "See the MPI_ERROR field in MPI_Status"),
+        ("Invalid rank, error stack:\ninternal_Send_c(1)", False, "Invalid rank"),
+    ],
+)
+def test_what_mpi_says_of_a_message_that_has_no_room(
+    recorder: Recorder, rank: WatchedRank, message: str, may_be_truncated: bool, shown: str
+) -> None:
+    recorder.ring.write_text({"raised": raised(type="Exception", message=message)})
+    recorder.end(layout.EXITS)
+    end = end_of(rank)
+    assert (end.may_be_truncated, end.detail) == (may_be_truncated, f"Exception: {shown}")
+
+
 def test_a_long_message_is_cut(recorder: Recorder, rank: WatchedRank) -> None:
     recorder.ring.write_text({"raised": raised(message="x" * 500)})
     recorder.end(layout.EXITS)

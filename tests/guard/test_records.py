@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import multiprocessing
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-import numpy
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from paceline.guard.observe.board_reader import differing_positions, differing_rows
+from paceline.guard.observe.board_reader import differing_positions
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
@@ -29,12 +33,16 @@ from paceline.guard.run.run_registry import (
 )
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import (
+    MOST_COLUMNS,
+    PLACE_SHIFT,
     Board,
     MessageBoard,
     calls_differ,
     message_key,
     pack_call,
     pack_size,
+    place_of,
+    sequence_at,
     sizes_differ,
 )
 from paceline.guard.shared_memory.layout import ANY, RECEIVED, SENT
@@ -372,8 +380,9 @@ def test_members_at_other_positions_are_not_compared(tmp_path: Path, num_members
     ],
 )
 def test_what_must_be_equal_is_compared(mine: tuple[int, int, int], theirs: tuple[int, int, int], differ: bool) -> None:
-    assert calls_differ(3 << 32 | pack_call(*mine), 3 << 32 | pack_call(*theirs)) is differ
-    assert not calls_differ(3 << 32 | pack_call(*mine), 4 << 32 | pack_call(*theirs))
+    places = [place << PLACE_SHIFT for place in (3, 4)]
+    assert calls_differ(places[0] | pack_call(*mine), places[0] | pack_call(*theirs)) is differ
+    assert not calls_differ(places[0] | pack_call(*mine), places[1] | pack_call(*theirs))
 
 
 @pytest.mark.parametrize(
@@ -388,13 +397,79 @@ def test_what_must_be_equal_is_compared(mine: tuple[int, int, int], theirs: tupl
     ],
 )
 def test_types_and_sizes_differ_only_where_both_are_known(
-    mine: tuple[int, int], theirs: tuple[int, int], differ: bool
+    tmp_path: Path, mine: tuple[int, int], theirs: tuple[int, int], differ: bool
 ) -> None:
     assert sizes_differ(pack_size(*mine), pack_size(*theirs)) is differ
-    words = numpy.zeros(4 * layout.BOARD_ROWS, dtype=numpy.uint64)
-    words[:2] = 64 << 32 | pack_call(ALLREDUCE, -1, 1)
-    words[2 * layout.BOARD_ROWS : 2 * layout.BOARD_ROWS + 2] = pack_size(*mine), pack_size(*theirs)
-    assert differing_rows(words) == ([64] if differ else [])
+    for board, size in zip(boards(tmp_path, 2), (mine, theirs), strict=True):
+        board.meet(64, pack_call(ALLREDUCE, -1, 1), pack_size(*size))
+    assert differing_positions(tmp_path, ["w.0"]) == ([("w.0.c", 64)] if differ else [])
+
+
+HUGE = 100_000  # members, of which some are on this machine
+
+
+def test_only_members_of_this_machine_have_a_place_on_the_board(tmp_path: Path) -> None:
+    path = tmp_path / "board.w.0.c"
+    here = [Board(path, member, HUGE) for member in (99_992, 70_000, 5)]
+    assert path.stat().st_size < 2 << 20
+    same = pack_call(BARRIER, -1, 0)
+    assert [board.meet(9, same, 0) for board in here[:2]] == [-1, -1]
+    assert here[2].meet(9, pack_call(ALLREDUCE, -1, 1), 0) == 99_992
+    assert differing_positions(tmp_path, ["w.0"]) == [("w.0.c", 9)]
+    late = Board(path, 99_999, HUGE)  # who comes late sees what was written before
+    assert late.meet(9, same, 0) == 5
+    again = Board(path, 70_000, HUGE)
+    assert (again.column, late.column) == (here[1].column, 3)
+
+
+def test_a_board_without_a_column_left_is_an_error_and_the_rank_goes_on(tmp_path: Path) -> None:
+    for member in range(MOST_COLUMNS):
+        Board(tmp_path / "board.w.0.c", member, HUGE)
+    with pytest.raises(OSError, match="no column left"):
+        Board(tmp_path / "board.w.0.c", MOST_COLUMNS, HUGE)
+    assert Board(tmp_path / "board.w.0.c", 7, HUGE).column == 7
+
+
+def test_a_board_is_lost_if_somebody_holds_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.guard.shared_memory.board._LOCK_TRIES", 2)
+    Board(tmp_path / "board", 0, 2)
+    with (tmp_path / "board").open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="lock"):
+            Board(tmp_path / "board", 1, 2)
+    assert Board(tmp_path / "board", 1, 2).column == 1
+
+
+def test_processes_that_open_a_board_together_get_columns_of_their_own(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(3) as pool:
+        columns = pool.map(partial(column_of, tmp_path / "board"), range(40), chunksize=1)
+    assert sorted(columns) == list(range(40))
+
+
+def column_of(path: Path, member: int) -> int:
+    return Board(path, member, HUGE).column
+
+
+ROOTS = st.integers(0, 8_000_000)
+
+
+@given(ROOTS, ROOTS)
+@example(40_000, 40_000 - (1 << 15))
+def test_two_roots_never_look_alike(one: int, other: int) -> None:
+    broadcast = BY_NAME["Bcast"].code
+    assert calls_differ(pack_call(broadcast, one, 0), pack_call(broadcast, other, 0)) is (one != other)
+
+
+@given(st.integers(1, 1 << 28))
+def test_a_place_and_its_row_are_the_sequence_number(sequence: int) -> None:
+    assert sequence_at(sequence % layout.BOARD_ROWS, place_of(sequence)) == sequence
+
+
+@given(st.integers(1, 1 << 40), st.integers(1, 1 << 20))
+def test_a_member_that_is_some_rounds_behind_is_not_compared(sequence: int, rounds: int) -> None:
+    assert place_of(sequence) != 0
+    assert place_of(sequence) != place_of(sequence + rounds * layout.BOARD_ROWS)
 
 
 def test_a_message_meets_its_receive_whoever_comes_first(tmp_path: Path) -> None:

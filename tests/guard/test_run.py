@@ -94,7 +94,17 @@ def test_a_command_without_ranks_keeps_its_output_input_and_code(tmp_path: Path)
     assert (done.returncode, done.stdout) == (7, "HELLO\n")
     assert done.stderr.splitlines() == [
         "oops",
-        "paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python",
+        "paceline: no rank was seen: the job ended with code 7 before anything in it used mpi4py or torch.distributed "
+        "in Python, or it started without our variables",
+    ]
+
+
+def test_a_command_that_ends_well_without_ranks_is_said_to_use_neither_library(tmp_path: Path) -> None:
+    done = run(tmp_path, "--", sys.executable, "-c", "print('hello')")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert done.stderr.splitlines() == [
+        "paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python, or it "
+        "started without our variables"
     ]
 
 

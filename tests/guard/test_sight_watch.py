@@ -7,7 +7,7 @@ import pytest
 from paceline.guard.judge import sight_watch
 from paceline.guard.judge.sight_watch import SightWatch
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
-from paceline.launch.launcher_words import launcher_elsewhere
+from paceline.launch.launcher_command.launcher_words import launcher_elsewhere
 
 _UNSEEN = OutOfSight(ranks=(2, 3), world_size=4, num_local=2)
 
@@ -64,6 +64,18 @@ def test_a_launcher_that_starts_all_ranks_elsewhere_is_named(
     assert all(
         text.startswith("no rank is seen from here: srun may have started them on other machines") for text in told
     )
+
+
+def test_a_head_that_sees_nobody_says_where_it_is_to_be_reached_and_nothing_at_the_end(clock: _Clock) -> None:
+    watch = SightWatch("srun")
+    assert watch.look([], num_seen=0, head="n1:24817") == []
+    clock.now += 20
+    assert watch.look([], num_seen=0, head="n1:24817") == []
+    assert SightWatch("srun").look([], num_seen=0, head="n1:24817", at_end=True) == []
+    clock.now += 20
+    (told,) = watch.look([], num_seen=0, head="n1:24817")
+    assert told.startswith("no rank is seen yet, here or elsewhere: srun may still wait for its hosts")
+    assert told.endswith("does it reach n1:24817?")
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,8 @@ CORRECT_CASES: dict[str, tuple[int, str, tuple[str, ...]]] = {
     "stragglers": (2, "split", ("stragglers",)),
     "limits of the script's own": (2, "split", ("own_timeouts",)),
     "keys of a store": (3, "split", ("keys_of_a_store",)),
+    "functions called on other ranks": (3, "split", ("rpc_calls_of_every_kind",)),
+    "calls that are refused and made again": (3, "split", ("refused_and_made_again",)),
     "loader workers and other processes": (2, "own", ("data_workers",)),
     "ranks made by torch.multiprocessing": (1, "python", ("spawned",)),
     "data-parallel training": (2, "split", ("data_parallel",)),

@@ -22,6 +22,8 @@ from paceline.guard.shared_memory.layout import (
 from paceline.guard.verdict.diagnose import find_certain, find_stuck
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.member_numbers import MembersLeft, with_member_numbers
+from paceline.guard.verdict.rank_facts.edges import Edges
 from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Waiting
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 from paceline.guard.verdict.waits.waited_for import ranks_waited_for
@@ -211,6 +213,41 @@ def test_a_rank_needs_its_neighbours_and_nobody_else(neighbours: tuple[int, ...]
     assert not stuck_ranks(snapshot, cautious=True)
     assert stuck_ranks(snapshot, cautious=False) == stuck
     assert ranks_waited_for(snapshot) == {1}
+
+
+def test_a_rank_waits_for_a_neighbour_that_does_not_send_to_it() -> None:
+    call = Call(operation="Neighbor_alltoall", communicator=_GRID, sequence=1, site="job.py:4")
+
+    def inside(rank: int, sources: tuple[int, ...], destinations: tuple[int, ...]) -> RankState:
+        neighbours = tuple(sorted({*sources, *destinations}))
+        return _inside(rank, call, neighbours={_GRID: neighbours}, edges={_GRID: Edges(sources, destinations)})
+
+    one_sided = _snapshot(inside(0, (1, 2), (1,)), inside(1, (0,), (0,)), inside(2, (), ()))
+    finding = find_stuck(Inspection(one_sided), cautious=True)
+    assert finding is not None
+    assert (finding.ranks, finding.cause) == ((0, 2), "receive-without-send")
+    assert "rank 0 receives from rank 2 on Cart, but rank 2 does not send to rank 0 there" in finding.summary
+    both_sided = _snapshot(inside(0, (1, 2), (1,)), inside(1, (0,), (0,)), inside(2, (), (0,)))
+    assert not stuck_ranks(both_sided, cautious=False)
+    with_one_that_cannot_tell = _snapshot(inside(0, (1, 2), (1,)), inside(1, (0,), (0,)), _inside(2, call))
+    assert not stuck_ranks(with_one_that_cannot_tell, cautious=False)
+
+
+def test_neighbours_that_are_not_looked_at_in_a_large_job_are_not_waited_for() -> None:
+    call = Call(operation="Neighbor_alltoall", communicator=_GRID, sequence=1, site="job.py:4")
+    left = MembersLeft((0, 1), {0: 0, 7: 1})  # of eight members, two are looked at
+    ranks = [
+        with_member_numbers(
+            _inside(rank, call, neighbours={_GRID: others}, edges={_GRID: Edges(others, others)}),
+            lambda _, member: left.renumber(member),
+        )
+        for rank, others in enumerate(((1, 7), (0, 6)))
+    ]  # member 1 is not looked at, and sends to member 0; with the new numbers it would be somebody else
+    snapshot = _snapshot(*ranks)
+    assert not stuck_ranks(snapshot, cautious=True)
+    assert not stuck_ranks(snapshot, cautious=False)
+    assert not ranks_waited_for(snapshot)
+    assert find_certain(Inspection(snapshot)) is None
 
 
 def test_only_neighbours_miss_a_rank_that_has_ended() -> None:

@@ -11,8 +11,10 @@ import pytest
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
 from paceline.guard.rank.remarks.active_buffers import UsedMemory
 from paceline.guard.rank.remarks.window_log import MOST_UNDER_WAY, WindowLog
+from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory.access_board import READS, UPDATES, WRITES, Access, AccessBoard
 from paceline.guard.shared_memory.layout import ANY, EXCLUSIVE_LOCK, SHARED_LOCK
 from paceline.guard.shared_memory.operations import BY_NAME
@@ -205,3 +207,45 @@ def test_more_accesses_than_are_followed_take_no_more_memory(members: list[Membe
     assert len(members[1].recorder.buffers.table) == MOST_UNDER_WAY
     fence(members)
     assert len(members[1].recorder.buffers.table) == 0
+
+
+def test_a_message_without_a_record_may_order_what_is_done_under_locks(members: list[Member]) -> None:
+    put_under_lock(members[1], SHARED_LOCK)
+    members[1].log.settle(speaks=True)  # a persistent request is started
+    put_under_lock(members[2], SHARED_LOCK)
+    meet_and_settle(members)
+    assert told(members) == []
+
+
+def test_a_rank_that_looks_at_its_memory_anew_may_have_seen_when_to_go_on(members: list[Member]) -> None:
+    put_under_lock(members[1], SHARED_LOCK)
+    members[2].log.synchronise()
+    put_under_lock(members[2], SHARED_LOCK)
+    meet_and_settle(members)
+    assert told(members) == []
+    for member in members[1:]:  # after the next meeting of all it counts no more
+        put_under_lock(member, SHARED_LOCK)
+    meet_and_settle(members)
+    assert told(members) == ["conflict"]
+
+
+def test_what_cannot_be_noted_is_no_longer_compared_and_does_not_raise(
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems: list[str] = []
+    monkeypatch.setattr(SESSION, "note_problem", problems.append)
+
+    def fail() -> None:
+        raise MemoryError("no room for it")
+
+    logs: Any = WindowLogs(None)  # type: ignore[arg-type]
+    assert logs.unless_it_fails(members[0].log, fail) is None
+    assert members[0].log.board is None
+    assert problems == ["accesses to a window are not compared any more: MemoryError: no room for it"]
+
+
+def test_a_message_that_starts_is_told_to_those_who_ask(members: list[Member]) -> None:
+    heard: list[str] = []
+    members[0].recorder.remarks.on_start.append(lambda: heard.append("started"))
+    members[0].recorder.remarks.speak()
+    assert heard == ["started"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 
 def notebook_html(
@@ -18,6 +17,8 @@ def notebook_html(
     >>> notebook_html("2 < 3", [("steps", 5)])
     '<b>2 &lt; 3</b><table><tr><td>steps</td><td>5</td></tr></table>'
     """
+    from html import escape  # with its table of every name, which a job that shows no notebook need not load
+
     lines = [_row(header, "th")] if header else []
     lines += [_row(row, "td") for row in rows]
     table = f"<table>{''.join(lines)}</table>" if lines else ""
@@ -26,4 +27,6 @@ def notebook_html(
 
 
 def _row(cells: Sequence[object], tag: str) -> str:
+    from html import escape
+
     return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"

@@ -17,7 +17,7 @@ from paceline.guard.shared_memory.pair_board import (
     num_pair_rows,
     pair_row_words,
 )
-from paceline.guard.verdict.count_table import Amount
+from paceline.guard.verdict.rank_facts.count_table import Amount
 from paceline.guard.verdict.snapshot import Position
 
 F4, F8 = 12, 13

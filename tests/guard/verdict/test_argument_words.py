@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.guard.verdict.simulated import SPLIT, STOP_ARGUMENT, certain, collective, message, stopped
+from tests.guard.verdict.simulated import SPLIT, STOP_ARGUMENT, WORLD, certain, collective, message, stopped, waits
 
-from paceline.guard.shared_memory.nobody import encode_outsider
+from paceline.guard.shared_memory.nobody import FARTHEST, encode_outsider
 from paceline.guard.verdict.finding import Cause, FindingField, FindingKind
+from paceline.guard.verdict.member_numbers import LEFT_OUT
 from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState
 
 
@@ -35,6 +36,16 @@ def test_a_rank_outside_a_group_is_named_as_the_user_wrote_it(written: int) -> N
     )
 
 
+@pytest.mark.parametrize("field", ["root", "peer"])
+def test_a_member_that_is_not_looked_at_exists(field: str) -> None:
+    elsewhere = LEFT_OUT + 300
+    call = collective("bcast", 9, root=elsewhere, sequence=1) if field == "root" else message("Recv", 9, peer=elsewhere)
+    raised = End(kind=EndKind.RAISED, detail="ValueError: its own", site="train.py:9", failed_call=0)
+    ended = RankState(rank=0, end=raised, history=(call,), positions={WORLD: 1})
+    finding = certain(ended, waits(1, collective("Barrier", 12, sequence=2)))
+    assert finding.kind is not FindingKind.ARGUMENT
+
+
 def test_a_root_that_does_not_exist() -> None:
     call = collective("Bcast", 9, root=encode_outsider(10), sequence=1)
     finding = certain(stopped(0, call, reason=STOP_ARGUMENT), RankState(rank=1))
@@ -55,7 +66,7 @@ def test_a_tag_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize(
     ("written", "words", "limit"),
-    [(2**60, "536838144 or more", "largest tag"), (-(2**60), "-536838144 or less", "tags are 0 or more")],
+    [(2**60, f"{FARTHEST} or more", "largest tag"), (-(2**60), f"-{FARTHEST} or less", "tags are 0 or more")],
 )
 def test_a_number_too_large_to_be_kept_is_not_named_as_another(written: int, words: str, limit: str) -> None:
     call = message("Send", 3, peer=1, tag=encode_outsider(written))

@@ -7,14 +7,16 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.guard.verdict import cause_programs, stranger_programs, trainer_programs
+from tests.guard.verdict import cause_programs, group_programs, stranger_programs, trainer_programs
 from tests.guard.verdict.cause_programs import CauseProgram, returns_early_without_particles
 from tests.guard.verdict.scripted import line_with, run_script
 from tests.guard.verdict.simulated import collective, judge
 
 from paceline.guard.verdict.finding import Cause
 
-ALL_PROGRAMS = cause_programs.PROGRAMS + trainer_programs.PROGRAMS + stranger_programs.PROGRAMS
+ALL_PROGRAMS = (
+    cause_programs.PROGRAMS + group_programs.PROGRAMS + trainer_programs.PROGRAMS + stranger_programs.PROGRAMS
+)
 every_program = pytest.mark.parametrize("case", ALL_PROGRAMS, ids=lambda case: case.program.__name__)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.guard.verdict.simulated import SPLIT, certain, communicators, judge, message, stopped
+from tests.guard.verdict.simulated import SPLIT, WORLD, certain, collective, communicators, judge, message, stopped
 
 from paceline.guard.shared_memory.layout import ANY
-from paceline.guard.verdict.diagnose import find_stuck
+from paceline.guard.verdict.diagnose import find_certain, find_stuck
 from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState, Snapshot, Waiting
 
+BARRIER = collective("Barrier", 12, sequence=1)
 SENT = message("Send", 4, peer=1, tag=3, dtype="f8", num_bytes=64, count=8, message_number=1)
 
 
@@ -54,7 +57,72 @@ def test_the_receiving_half_of_an_exchange() -> None:
         count=1, source=0, source_tag=ANY, source_dtype="f8", source_bytes=16, source_number=1,
     )  # fmt: skip
     finding = certain(stopped(0, SENT, peer=1), RankState(rank=1, history=(exchange,)))
-    assert "rank 1 receives 16 bytes of f8 at train.py:9: more than there is room for" in finding.summary
+    assert "rank 1 receives 2 x f8 at train.py:9: more than there is room for" in finding.summary
+
+
+def from_any(**fields: Any) -> Call:
+    """Return a receive of four values from whoever sends: which message it takes is not known before it returns."""
+    return message("Recv", 9, peer=ANY, tag=ANY, dtype="f8", num_bytes=32, count=4, **fields)
+
+
+def truncated(call: Call, *history: Call) -> RankState:
+    """Return a rank that a receive has ended by the library's error."""
+    detail = "Exception: Message truncated"
+    end = End(kind=EndKind.RAISED, detail=detail, site="train.py:9", failed_call=call.number, may_be_truncated=True)
+    return RankState(rank=1, end=end, threads=(None,), history=(call, *history))
+
+
+def test_a_receive_from_any_rank_that_fails_names_the_message_it_has_no_room_for() -> None:
+    small = message("Send", 4, peer=1, tag=3, dtype="f8", num_bytes=32, count=4, message_number=2)
+    receiver = replace(truncated(from_any(number=3)), received={(WORLD, 0, 3): 1})
+    finding = certain(RankState(rank=0, history=(SENT, small)), receiver, RankState(rank=2, history=(SENT,)))
+    assert (finding.kind, finding.field, finding.cause) == (FindingKind.MESSAGE, FindingField.COUNT, Cause.TRUNCATED)
+    assert finding.ranks == (1, 2)  # what rank 0 sent last fits, and the large one before it was received
+    assert finding.summary == (
+        "rank 2 sends 8 x f8 at train.py:4, rank 1 receives 4 x f8 at train.py:9: more than there is room for"
+    )
+
+
+def test_a_wait_that_fails_names_the_posted_receive_that_has_no_room() -> None:
+    wait = Call(operation="Waitall", site="train.py:12", number=5)
+    posted = from_any(number=3, request=1)
+    finding = certain(RankState(rank=0, history=(SENT,)), truncated(wait, posted))
+    assert (finding.cause, finding.ranks) == (Cause.TRUNCATED, (0, 1))
+    assert "rank 1 receives 4 x f8 at train.py:9" in finding.summary
+
+
+def test_a_large_message_that_was_received_is_not_what_a_receiver_died_of() -> None:
+    end = End(kind=EndKind.KILLED, detail="by SIGABRT", signal=signal.SIGABRT)
+    call = from_any(number=3)
+    receiver = RankState(
+        rank=1, end=end, threads=(Waiting(call=call),), history=(call,), received={(WORLD, 0, 3): 1}
+    )  # fmt: skip
+    waiting = RankState(rank=0, threads=(Waiting(call=BARRIER),), positions={WORLD: 1}, history=(SENT, BARRIER))
+    found = find_certain(Inspection(Snapshot(ranks=(waiting, receiver), communicators=communicators(2))))
+    assert found is None or found.cause is not Cause.TRUNCATED
+
+
+def test_a_receive_that_was_complete_is_not_what_a_waiting_rank_died_of() -> None:
+    wait = Call(operation="Waitall", site="train.py:12", number=5)
+    small, large = from_any(number=3, request=1), replace(from_any(number=4, request=2), num_bytes=640, count=80)
+    end = End(kind=EndKind.KILLED, detail="by SIGABRT", signal=signal.SIGABRT)
+    dead = RankState(rank=1, end=end, threads=(Waiting(call=wait),), posted=(large,), history=(small, large, wait))
+    waiting = RankState(rank=0, threads=(Waiting(call=SENT),), history=(SENT,))
+    found = find_certain(Inspection(Snapshot(ranks=(waiting, dead), communicators=communicators(2))))
+    assert found is None or found.cause is not Cause.TRUNCATED
+    assert certain(waiting, replace(dead, posted=(small, large))).cause is Cause.TRUNCATED
+
+
+def test_a_library_that_aborts_in_a_receive_with_room_enough_is_not_said_to_be_truncated() -> None:
+    end = End(kind=EndKind.KILLED, detail="by SIGABRT", signal=signal.SIGABRT)
+    call = received()
+    receiver = RankState(rank=1, end=end, threads=(Waiting(call=call),), history=(call,))
+    waiting = RankState(rank=0, threads=(Waiting(call=SENT),), history=(SENT,))
+    found = find_certain(Inspection(Snapshot(ranks=(waiting, receiver), communicators=communicators(2))))
+    assert found is None or found.cause is not Cause.TRUNCATED
+    short = received(num_bytes=32, count=4)
+    receiver = RankState(rank=1, end=end, threads=(Waiting(call=short),), history=(short,))
+    assert certain(waiting, receiver).cause is Cause.TRUNCATED
 
 
 def test_the_second_message_is_not_compared_with_the_first_receive() -> None:

@@ -248,3 +248,31 @@ def test_a_rank_that_died_of_a_call_which_it_had_only_started_names_the_one_that
     assert find_certain(inspection(by_itself, gone)) is None
     elsewhere = replace(died, end=replace(lost, failed_call=2))  # another call has failed of it
     assert find_certain(inspection(elsewhere, gone)) is None
+
+
+def raised(at_ms: float, site: str = "train.py:1", failed_call: int | None = None) -> End:
+    """Return the end of a rank by an exception that nobody caught."""
+    detail = "ModuleNotFoundError: No module named 'settings'"
+    return End(kind=EndKind.RAISED, detail=detail, site=site, at_ns=int(at_ms * MS), failed_call=failed_call)
+
+
+def test_ranks_that_all_raise_at_one_line_fail_alike_however_far_apart_they_come_to_it() -> None:
+    assert find_first_failure(inspection(dead(0, raised(900)), dead(1, raised(10)), dead(2, raised(400)))) is None
+
+
+def test_all_that_raised_at_the_line_are_named_and_those_that_the_launcher_ended_are_not() -> None:
+    finding = after_the_job(dead(0, raised(900)), dead(1, raised(10)), dead(2, killed(signal.SIGTERM, 950)))
+    assert finding.ranks == (0, 1)
+    assert finding.summary == (
+        "ranks 0-1 raised at train.py:1 (ModuleNotFoundError: No module named 'settings'); the other ranks were ended "
+        "because of it"
+    )
+
+
+def test_a_rank_that_raises_later_at_another_line_or_in_a_call_is_not_among_the_first() -> None:
+    elsewhere = after_the_job(
+        dead(0, raised(900, "train.py:7")), dead(1, raised(10)), dead(2, raised(900, "train.py:9"))
+    )
+    assert elsewhere.ranks == (1,)
+    in_call = after_the_job(dead(0, raised(900, failed_call=0), BARRIER), dead(1, raised(10)))
+    assert in_call.ranks == (1,)

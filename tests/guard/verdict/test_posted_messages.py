@@ -12,6 +12,7 @@ from paceline.guard.verdict.finding import Cause, Finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, RankState, Snapshot, Waiting
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
+from paceline.guard.verdict.waits.waited_for import first_unmet
 
 
 def started(operation: str, line: int, peer: int, number: int) -> Call:
@@ -102,3 +103,35 @@ def test_a_rank_that_waits_again_and_again_has_left_no_message_out() -> None:
     inspection = Inspection(Snapshot(ranks=[ranks[0], left_out, ranks[2]], communicators=communicators(3)))
     (explanation,) = explain_missing_send(inspection, {2: receive})
     assert explanation.ranks == (1,)
+
+
+def ring_of_persistent_requests(*, received_by_first: int) -> Snapshot:
+    """Return a ring of three by persistent requests, which have no numbers: rank 2 waits, rank 1 has not come yet."""
+    send, receive = message("Send_init", 7, 0, request=1), message("Recv_init", 7, 1, request=2)
+    wait = Call(operation="Waitall", communicator=WORLD, site="ring.py:9")
+    barrier = Call(operation="Barrier", communicator=WORLD, sequence=1, site="ring.py:10")
+    first = RankState(
+        rank=0, threads=(Waiting(call=barrier),), positions={WORLD: 1}, history=(barrier,),
+        received={(WORLD, 2, 0): received_by_first},
+    )  # fmt: skip
+    late = RankState(rank=1, threads=(None,), sent={(WORLD, 2, 0): 1})
+    waiting = RankState(
+        rank=2, threads=(Waiting(call=wait, requests=(send, receive)),), posted=(send, receive),
+        sent={(WORLD, 0, 0): 2}, received={(WORLD, 1, 0): 1}, history=(send, receive, wait),
+    )  # fmt: skip
+    return Snapshot(ranks=[first, late, waiting], communicators=communicators(3))
+
+
+def test_a_persistent_send_whose_messages_have_all_come_waits_for_nobody() -> None:
+    assert not stuck_ranks(ring_of_persistent_requests(received_by_first=2), cautious=False)
+
+
+def test_a_persistent_send_that_nobody_receives_waits() -> None:
+    assert stuck_ranks(ring_of_persistent_requests(received_by_first=1), cautious=False) == {0, 2}
+
+
+def test_of_several_requests_the_one_is_told_that_nothing_has_met() -> None:
+    snapshot = ring_of_persistent_requests(received_by_first=2)
+    state = snapshot.state(2)
+    assert state is not None
+    assert first_unmet(Inspection(snapshot), state, next(state.waiting)).operation == "Recv_init"

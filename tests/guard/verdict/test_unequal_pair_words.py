@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.guard.verdict.simulated import SPLIT, WORLD, collective, communicators, waits
 
-from paceline.guard.verdict.count_table import Amount, CountTable
 from paceline.guard.verdict.diagnose import find_certain
 from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.rank_facts.count_table import Amount, CountTable
 from paceline.guard.verdict.snapshot import Call, Position, RankState, Snapshot, Waiting
 
 UNKNOWN = Amount("any", -1)

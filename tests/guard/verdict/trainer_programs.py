@@ -287,6 +287,25 @@ def pass_on(side: Side, *, dropped: int | None) -> Calls:
     yield side.all_reduce()
 
 
+def has_a_frozen_layer(side: Side, broken: bool) -> Calls:
+    for _ in range(3):
+        for layer, size in enumerate((4, 4, 8, 4)):
+            yield from reduce_gradient(side, size, is_frozen=broken and side.rank == 2 and layer == 2)
+
+
+def reduce_gradient(side: Side, size: int, *, is_frozen: bool) -> Calls:
+    if is_frozen:
+        return
+    yield side.all_reduce(size)  # <- here has_a_frozen_layer
+
+
+def reverses_its_buckets_once(side: Side, broken: bool) -> Calls:
+    for step in range(4):
+        buckets = (4, 8, 16)
+        for size in reversed(buckets) if broken and side.rank == 1 and step == 2 else buckets:
+            yield side.all_reduce(size)  # <- here reverses_its_buckets_once
+
+
 PROGRAMS = [
     CauseProgram(forgets_to_switch_to_evaluation, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
     CauseProgram(evaluates_alone_at_the_end, 2, (1,), Cause.RANK_CONDITIONAL_CALL),
@@ -308,4 +327,6 @@ PROGRAMS = [
     CauseProgram(has_one_metric_in_its_cache, 3, (0,), Cause.SKIPPED_CALL),
     CauseProgram(metrics_in_another_order, 3, (2,), Cause.CALL_ORDER),
     CauseProgram(parameters_in_another_order_from_the_start, 3, (1,), Cause.SHAPE),
+    CauseProgram(has_a_frozen_layer, 4, (2,), Cause.SKIPPED_CALL),
+    CauseProgram(reverses_its_buckets_once, 4, (1,), Cause.CALL_ORDER),
 ]

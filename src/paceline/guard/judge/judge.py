@@ -12,8 +12,10 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from paceline.guard.judge.doubtful_positions import DoubtfulPositions
 from paceline.guard.judge.latency import add_latency
-from paceline.guard.judge.patience import LEAVE_SECONDS, Patience, coming_ranks
+from paceline.guard.judge.patience import Patience, coming_ranks
+from paceline.guard.judge.staying import STAY_SECONDS, had_processor, processor_seconds
 from paceline.guard.observe.board_reader import differing_positions
 from paceline.guard.observe.local_rings import Rings
 from paceline.guard.observe.pair_reader import unequal_tables
@@ -35,12 +37,12 @@ from paceline.guard.verdict.diagnose import (
 )
 from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.rules.mismatch import doubtful_positions, is_doubtful
 from paceline.guard.verdict.snapshot import Position, Snapshot
 from paceline.guard.verdict.waits.enqueued_calls import stream_snapshot
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 
 _SHORT_HISTORY, _LONG_HISTORY = 64, 2000
-_STAY_SECONDS = 0.35  # how long a call that may be buffered must stay inside before it counts as waiting
 _SWEEP_SECONDS = 0.1
 _SECONDS_PER_FAR_RANK = 2e-4  # added to it where all calls are compared, because ranks are on several hosts
 
@@ -61,6 +63,7 @@ class _Memory:
     ended: frozenset[int] = frozenset()
     swept_at: float = 0.0
     is_unswept: bool = False  # something has changed since
+    doubts: DoubtfulPositions = field(default_factory=DoubtfulPositions)
     patience: Patience = field(default_factory=Patience)  # with a finding that is held back for a moment
     stuck_patience: Patience = field(default_factory=Patience)  # with one about ranks that can never move
     stream_patience: Patience = field(default_factory=Patience)  # with one about streams that can never move
@@ -170,20 +173,35 @@ class Judge:
             return None
         memory.swept_at, memory.is_unswept = now, False
         for communicator, sequence in differing_positions(self._folder, job.worlds, job.rename):
-            snapshot = job.snapshot(history=_LONG_HISTORY)
-            finding = find_mismatch_at(self._inspection(snapshot), Position(communicator, sequence))
+            snapshot, position = job.snapshot(history=_LONG_HISTORY), Position(communicator, sequence)
+            finding = self._find_mismatch_at(job, memory, snapshot, position)
             if finding is not None:
-                return add_latency(snapshot, finding)
+                return finding
         if job.is_spread:  # hosts have boards of their own: what differs between two shows in the calls themselves
-            certain = find_certain(Inspection(job.snapshot(history=_SHORT_HISTORY)))
-            if certain is not None:
+            inspection = Inspection(job.snapshot(history=_SHORT_HISTORY))
+            if find_certain(inspection) is not None:
                 return self._find_certain(job)
+            for position in doubtful_positions(inspection):
+                finding = self._find_mismatch_at(job, memory, job.snapshot(history=_LONG_HISTORY), position)
+                if finding is not None:
+                    return finding
         if unequal_tables(self._folder, job.worlds):
             snapshot = self._snapshot(job)
             finding = find_unequal_pair(self._inspection(snapshot))
             if finding is not None:
                 return add_latency(snapshot, finding)
         return None
+
+    def _find_mismatch_at(
+        self, job: WatchedJob, memory: _Memory, snapshot: Snapshot, position: Position
+    ) -> Finding | None:
+        """Compare the calls at a position, if those that may still be refused have stayed there long enough."""
+        inspection = self._inspection(snapshot)
+        if is_doubtful(inspection, position) and not memory.doubts.has_stayed(job, inspection, position):
+            memory.is_unswept = True  # look again, although nothing may change
+            return None
+        finding = find_mismatch_at(inspection, position)
+        return add_latency(snapshot, finding) if finding is not None else None
 
     def _find_gone(self, job: WatchedJob) -> Finding | None:
         """Once a rank has ended, any new call of the others may need it."""
@@ -206,8 +224,8 @@ class Judge:
         now = time.monotonic()
         if staying != memory.staying:
             memory.staying, memory.staying_since = staying, now
-            memory.cpu_then = {rank: _cpu(job, rank) for rank in staying}
-        elif staying and now - memory.staying_since >= _STAY_SECONDS and self._had_processor(job, memory):
+            memory.cpu_then = {rank: processor_seconds(job, rank) for rank in staying}
+        elif staying and now - memory.staying_since >= STAY_SECONDS and had_processor(job, memory.cpu_then):
             return self._stuck_finding(job, memory, staying, cautious=False)
         if not staying and not moving:
             memory.judged = marks
@@ -239,17 +257,6 @@ class Judge:
         ]
         return replace(snapshot, ranks=ranks), moving
 
-    def _had_processor(self, job: WatchedJob, memory: _Memory) -> bool:
-        """Say whether every rank that stays has run, or sleeps because there is nothing to do."""
-        for rank in memory.staying:
-            found = job.ranks[rank].process.activity()
-            if found is None:
-                continue
-            worked = _cpu(job, rank) - memory.cpu_then.get(rank, 0.0) >= LEAVE_SECONDS
-            if found.state != "S" and not (worked and found.state == "R"):
-                return False
-        return True
-
     def _stuck_finding(self, job: WatchedJob, memory: _Memory, held: _Marks, *, cautious: bool) -> Finding | None:
         """Make the finding from a snapshot with the past, if nothing has moved after all."""
         marks = job.marks()
@@ -265,7 +272,7 @@ class Judge:
         if finding.kind is FindingKind.DEADLOCK:
             alive = {rank for rank, state in enumerate(snapshot.ranks) if state is None or state.end is None}
             coming = alive - held.keys()
-            inside = {rank: _cpu(job, rank) for rank in coming if rank in marks and _waits(marks[rank])}
+            inside = {rank: processor_seconds(job, rank) for rank in coming if rank in marks and _waits(marks[rank])}
             if memory.stuck_patience.holds_back(finding, coming, lambda rank: _starved(job, rank), inside):
                 return None
         return add_latency(snapshot, finding)
@@ -283,7 +290,3 @@ def _have_one_stream(marks: _Marks) -> bool:
 
 def _starved(job: WatchedJob, rank: int) -> float:
     return job.ranks[rank].process.starved_seconds() if rank in job.ranks else 0.0
-
-
-def _cpu(job: WatchedJob, rank: int) -> float:
-    return job.ranks[rank].process.processor_seconds()

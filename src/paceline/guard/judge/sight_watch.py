@@ -14,6 +14,11 @@ _NOBODY = (
     "no rank is seen from here: {launcher} may have started them on other machines, where nobody watches them, or they "
     "do not run Python with mpi4py or torch.distributed"
 )
+_NOBODY_YET = (
+    "no rank is seen yet, here or elsewhere: {launcher} may still wait for its hosts, or its ranks for their first "
+    "call of mpi4py or torch.distributed. If they run: does Python start there with our variables (PYTHONPATH and "
+    "PACELINE_HEAD), has it paceline[hosts], and does it reach {head}?"
+)
 
 
 class SightWatch:
@@ -33,24 +38,27 @@ class SightWatch:
         """Say whether it is time to look again."""
         return time.monotonic() - self._looked >= _LOOK_SECONDS
 
-    def look(self, unseen: Sequence[OutOfSight], *, num_seen: int, at_end: bool = False) -> list[str]:
+    def look(self, unseen: Sequence[OutOfSight], *, num_seen: int, at_end: bool = False, head: str = "") -> list[str]:
         """Return what is to be told now.
 
         Args:
             unseen: The ranks of each job that are not seen.
             num_seen: How many ranks are seen, of all jobs.
             at_end: The job has ended, so there is nothing to wait for.
+            head: Where watchers of other hosts are to call, if they are expected to.
         """
         self._looked = now = time.monotonic()
         found: list[OutOfSight | None] = list(unseen)
-        if not num_seen and self._launcher is not None:
+        if not num_seen and self._launcher is not None and not (at_end and head):  # then it is too late to do something
             found.append(None)
         self._since = {each: self._since.get(each, now) for each in found}
-        due = [each for each, since in self._since.items() if at_end or now - since >= _patience(each)]
+        due = [each for each, since in self._since.items() if at_end or now - since >= _patience(each, head)]
         due = [each for each in due if each not in self._told]
         self._told.update(due)
-        return [_NOBODY.format(launcher=self._launcher) if each is None else each.text for each in due]
+        nobody = (_NOBODY_YET if head else _NOBODY).format(launcher=self._launcher, head=head)
+        return [nobody if each is None else each.text for each in due]
 
 
-def _patience(unseen: OutOfSight | None) -> float:
-    return _FAR_SECONDS if unseen is not None and unseen.head else _PATIENCE_SECONDS
+def _patience(unseen: OutOfSight | None, head: str) -> float:
+    is_far = head if unseen is None else unseen.head
+    return _FAR_SECONDS if is_far else _PATIENCE_SECONDS

@@ -71,12 +71,22 @@ class HeldRing:
     names: dict[str, int] = field(default_factory=dict)  # world -> rank there
 
 
+def rank_of(held: HeldRing) -> WatchedRank:
+    """Return the rank of a ring that is complete."""
+    assert held.rank is not None
+    return held.rank
+
+
 class LocalRings:
-    """The rings of ranks on this machine, in the folder of their run."""
+    """The rings of ranks on this machine, in the folder of their run.
+
+    Attributes:
+        address: Where watchers of other hosts call us; empty if nobody does.
+    """
 
     def __init__(self, folder: Path, process_of: Callable[[int, int], ProcessHandle] = ProcessHandle) -> None:
         _allow_many_files()
-        self._folder, self._process_of = folder, process_of
+        self._folder, self._process_of, self.address = folder, process_of, ""
         self._jobs: list[WatchedJob] = []
         self._has_lost_folder = False  # what was open before stays readable
         self._seen: set[str] = set()  # names of rings that belong to a job
@@ -198,9 +208,12 @@ class LocalRings:
         return True
 
     def _make_jobs(self) -> list[WatchedJob]:
+        return self._jobs_of(self._rings)
+
+    def _jobs_of(self, rings: Mapping[int, HeldRing]) -> list[WatchedJob]:
         members = [
             WorldMember(process=inode, world=world, size=held.reader.worlds[world].size, rank=held.names[world])
-            for inode, held in self._rings.items()
+            for inode, held in rings.items()
             for world in held.reader.worlds
             if world in held.names
         ]
@@ -306,6 +319,9 @@ class LocalRings:
 
     def tell_finding(self, finding: Finding) -> None:
         """Have a finding told wherever somebody started ranks of the job: that is here."""
+
+    def end_elsewhere(self, *, after_launcher: bool) -> None:
+        """End the ranks of other hosts, of which there are none."""
 
     def close(self) -> None:
         """Let go of everything."""

@@ -12,7 +12,7 @@ from paceline.guard.shared_memory.board import sizes_differ
 from paceline.guard.shared_memory.layout import UNKNOWN_BYTES
 from paceline.guard.shared_memory.operations import DTYPES
 from paceline.guard.shared_memory.pair_board import PAIR_HEAD_WORDS, pair_row_words
-from paceline.guard.verdict.count_table import Amount, CountTable
+from paceline.guard.verdict.rank_facts.count_table import Amount, CountTable
 from paceline.guard.verdict.snapshot import Position
 from paceline.process.private_files import names_in
 

@@ -21,13 +21,23 @@ _MAX_MESSAGE = 200  # characters of an exception's message that are shown
 # what messages of torch and MPI say when it was another rank that went away
 _BY_PEER = (
     "closed by peer", "reset by peer", "broken pipe", "connection refused", "remote process",
+    "eof (this error originated at tensorpipe",
 )  # fmt: skip
 # what they say when their own time limit ran out: whom they waited for may be well. A wrong argument may name one, too
 _TIMED_OUT = re.compile(r"\btim(?:ed?[ -]?out|ing out)", re.IGNORECASE)
 _WRONG_ARGUMENT = ("AttributeError", "KeyError", "NameError", "TypeError", "ValueError")
+# what MPI says of a message that its buffer has no room for: at once, or, by a wait for several, in the status of one
+_TRUNCATED = re.compile(r"truncated|MPI_ERROR field in MPI_Status|MPI_ERR_IN_STATUS", re.IGNORECASE)
 # what MPICH says when it has no context id left, and mpi4py when it has no room for a reduction of the user's own
 _TOO_MANY_HANDLES = ("Too many communicators", "too many user-defined reduction operations")
+_ERROR_STACK = ", error stack:"  # from here on MPICH lists its own functions with their addresses
 _NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|\bout of memory\b", re.IGNORECASE)  # as torch and numpy say it
+# what comes out of a call of torch.distributed.rpc whose function raised on another worker; it may be quoted
+_ON_WORKER = re.compile(
+    r"On WorkerInfo\(id=\d+, name=(?P<worker>[^)]*)\):(?:\n|\\n)(?P<error>.*?)(?:\n|\\n)Traceback", re.DOTALL
+)
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, or a limit on file sizes is full
 
 
@@ -91,7 +101,7 @@ def raised_end(rank: RankEvidence) -> End | None:
     exception = _last_text(rank.reader, "raised").get("raised")
     if exception is None:
         return None
-    return _raised_end(rank.reader, exception, rank.reader.word(layout.ENDED_AT) or rank.process.ended_ns)
+    return end_by_exception(rank.reader, exception, rank.reader.word(layout.ENDED_AT) or rank.process.ended_ns)
 
 
 def _exited_end(rank: RankEvidence, at: int) -> End:
@@ -119,10 +129,36 @@ def _exited_end(rank: RankEvidence, at: int) -> End:
     )  # fmt: skip
 
 
-def _raised_end(reader: RankTexts, exception: Mapping[str, Any], at: int) -> End:
+def _raised_elsewhere(reader: RankTexts, message: str) -> tuple[str, str] | None:
+    r"""Return what a function on another worker raised, in words, and its line; None if it is not that.
+
+    >>> text = "On WorkerInfo(id=1, name=ps):\nValueError('bad')\nTraceback (most recent call last):"
+    >>> _ON_WORKER.search(text).group("worker", "error")
+    ('ps', "ValueError('bad')")
+    """
+    found = _ON_WORKER.search(message)
+    if found is None:
+        return None
+    frames = [
+        match
+        for match in _FRAME.finditer(message, found.end())
+        if not any(folder in match["file"] for folder in _INSTALLED)
+    ]
+    origin = reader.frames_text([[frames[-1]["file"], frames[-1]["line"]]])[0] if frames else ""
+    error = _shortened(found["error"].replace("\\'", "'"))
+    return f"{error} in a function on {found['worker']}{f', at {origin}' if origin else ''}", origin
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
+
+
+def end_by_exception(reader: RankTexts, exception: Mapping[str, Any], at: int) -> End:
+    """Return the end that an exception has brought about, as it was described where it was raised."""
     kind, message = exception["type"], str(exception["message"])
-    words = " ".join(message.split())
-    shown = words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
+    elsewhere, origin = _raised_elsewhere(reader, message) or ("", "")
+    words = " ".join(message.partition(_ERROR_STACK)[0].split())
+    shown = elsewhere or _shortened(words)
     number = exception.get("errno")
     is_full = number in _NO_SPACE or "No space left on device" in message
     cause = Cause.DISK_FULL if is_full else None
@@ -136,11 +172,13 @@ def _raised_end(reader: RankTexts, exception: Mapping[str, Any], at: int) -> End
         kind=EndKind.RAISED,
         detail=f"{kind}: {shown}" if shown else str(kind),
         site=_first_site(reader, exception),
+        origin=origin,
         cause=cause,
         at_ns=at,
         failed_call=exception.get("call"),
         by_peer=not timed_out and by_peer,
         timed_out=timed_out,
+        may_be_truncated=_TRUNCATED.search(message) is not None,
     )
 
 

@@ -59,6 +59,11 @@ class RingReader:
         """Return all that the ring holds, even if its file has been removed."""
         return self._bytes[:]
 
+    def records(self, begin: int, end: int) -> bytes:
+        """Return the records of calls with these numbers, as they are in the ring."""
+        places = (layout.RECORDS_AT + number % layout.NUM_SLOTS * RECORD_BYTES for number in range(begin, end))
+        return b"".join(self._bytes[place : place + RECORD_BYTES] for place in places)
+
     def mark(self) -> tuple[int, ...]:
         """Return what changes whenever the rank does anything: equal marks, equal states."""
         return _HEAD.unpack_from(self._bytes)
@@ -83,6 +88,11 @@ class RingReader:
     def texts(self) -> list[dict[str, Any]]:
         """What the rank has said that is not about sites and communicators: how it ended, above all."""
         return self._texts.others
+
+    @property
+    def groups(self) -> dict[int, tuple[int, ...]]:
+        """The ranks that a members_hash stands for."""
+        return self._texts.groups
 
     @property
     def worlds(self) -> dict[str, WorldText]:

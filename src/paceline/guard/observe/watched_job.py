@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from paceline.guard.observe.kernel_view import ProcessHandle
-from paceline.guard.observe.rank_ends import RankTexts, rank_end
+from paceline.guard.observe.rank_ends import RankTexts, end_by_exception, rank_end
 from paceline.guard.observe.rank_starts import StartedRank, early_state
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.observe.worlds.job_worlds import JobMembers, OutOfSight
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.ring_texts import UNKNOWN_SITE
+from paceline.guard.verdict.rank_facts.edges import Edges
 from paceline.guard.verdict.snapshot import (
     End,
     Membership,
@@ -85,9 +86,16 @@ class WatchedJob:
         """Whether ranks of it run on other hosts."""
         return any(rank.process.host for rank in self.ranks.values())
 
+    def rank_in_world(self, number: int) -> int:
+        """Return the rank that a number of a large job stands for; ranks of other worlds keep their numbers."""
+        known = self.world_ranks.get(number)
+        return known.rank if known is not None and not known.world else number
+
     def lost_ranks(self) -> list[int]:
         """Return the ranks of which not everything could be recorded."""
-        return sorted(number for number, rank in self.ranks.items() if rank.reader.word(layout.LOST))
+        return sorted(
+            self.rank_in_world(number) for number, rank in self.ranks.items() if rank.reader.word(layout.LOST)
+        )
 
     def any_is_ending(self) -> bool:
         """Say whether some rank has ended or is about to."""
@@ -130,12 +138,7 @@ class WatchedJob:
             states[number] = self._rank_state(number, rank, history)
         for number, started in self._early.items():
             states[number] = early_state(number, rank_end(started))
-        new_groups = {
-            int(text["group"]): tuple(text["ranks"])
-            for rank in self.ranks.values()
-            for text in rank.reader.texts
-            if "group" in text
-        }
+        new_groups = {number: ranks for rank in self.ranks.values() for number, ranks in rank.reader.groups.items()}
         return Snapshot(
             ranks=states, communicators=communicators, new_groups=new_groups, world_ranks=self.world_ranks,
             starting=self._starting,
@@ -175,6 +178,7 @@ class WatchedJob:
             positions=reader.positions(),
             freed=freed,
             finalized_at=_finalized_at(reader),
+            thread_error=_thread_error(reader),
             forgotten=reader.forgotten(),
             sent=sent,
             received=received,
@@ -182,6 +186,7 @@ class WatchedJob:
             taken=counts[layout.TAKEN],
             held=counts[layout.HELD],
             neighbours={text["of"]: tuple(text["neighbours"]) for text in reader.texts if "neighbours" in text},
+            edges={text["of"]: _edges(text) for text in reader.texts if "neighbours" in text},
             posted=reader.posted() if sent or received or threads else (),
             communicators_known=not lost & layout.LOST_COMMUNICATORS,
             messages_known=not lost & _LOST_MESSAGES,
@@ -221,7 +226,22 @@ class WatchedJob:
         return replace(stop, peer=numbers.get(stop.peer, stop.peer))
 
 
+def _edges(text: Mapping[str, Any]) -> Edges:
+    """Return the edges of a topology; where a rank names one list, it receives from all its neighbours, or sends to."""
+    members = text["neighbours"]
+    return Edges(tuple(text.get("sources", members)), tuple(text.get("destinations", members)))
+
+
 def _finalized_at(reader: RankTexts) -> str:
     """Return the line at which the script has called MPI.Finalize; nothing if it has not."""
     frames = next((text["frames"] for text in reader.texts if "finalized" in text), None)
     return reader.frames_text(frames[:1])[0] if frames else ""
+
+
+def _thread_error(reader: RankTexts) -> str:
+    """Return the first exception that a thread has raised and nobody caught, and the line at which it did."""
+    raised = next((text["thread raised"] for text in reader.texts if "thread raised" in text), None)
+    if raised is None:
+        return ""
+    error = end_by_exception(reader, raised, 0)
+    return f"{error.detail} at {error.site}" if error.site else error.detail

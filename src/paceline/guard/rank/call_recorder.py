@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from paceline.guard.rank.call_sites import Frame, Sites
+from paceline.guard.rank.call_sites import Frame, Sites, places
 from paceline.guard.rank.channels import MessageCounts
 from paceline.guard.rank.communicator import Communicator, CommunicatorSlots
 from paceline.guard.rank.remarks.active_buffers import ActiveBuffers
@@ -30,6 +30,7 @@ from paceline.guard.rank.thread_slots import ThreadSlots
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.board import Board, pack_call, pack_size
 from paceline.guard.shared_memory.layout import NOTHING
+from paceline.guard.shared_memory.number_ranges import to_ranges
 from paceline.guard.shared_memory.record_fields import (
     COMMON,
     COMMON_WITH_SITE_PART,
@@ -44,6 +45,7 @@ from paceline.guard.shared_memory.ring import Ring, judge_lives
 from paceline.process.procfs import start_time
 
 _KnownCall = tuple[int, bytes, int, int]  # site, the unchanging part of its record, call and size on the board
+_CallKey = tuple[tuple[int, ...], tuple[int, ...]]  # of the site, and of the arguments
 Receives = tuple[int, int, int, int, int]  # what an exchange receives: source, tag, element type, bytes, number
 NOTHING_RECEIVED: Receives = (NOTHING, NOTHING, 0, -1, 0)
 
@@ -56,8 +58,7 @@ _thread_id = threading.get_ident
 _get_frame = sys._getframe
 _SLOT_MASK = layout.NUM_SLOTS - 1
 _RECORDS_AT, _RECORD_BYTES, _NUM_RECORDS = layout.RECORDS_AT, RECORD_BYTES, layout.NUM_RECORDS
-_RECORD_WORDS = RECORD_BYTES // WORD
-_RECORDS_WORD = layout.RECORDS_AT // WORD
+_RECORD_WORDS, _RECORDS_WORD = RECORD_BYTES // WORD, layout.RECORDS_AT // WORD
 _LEFT_WORD = OFFSETS["left_ns"] // WORD
 _REQUEST_OFFSET, _FLAGS_OFFSET = OFFSETS["request"], OFFSETS["flags"]
 _NONBLOCKING = layout.NONBLOCKING
@@ -82,7 +83,7 @@ class Recorder:
         self._thread_words = self.threads.slots
         self._numbers = itertools.count()
         self._site_counts = [0]  # by number of the site
-        self._calls: dict[tuple[int, ...], _KnownCall] = {}  # by site and arguments
+        self._calls: dict[_CallKey, _KnownCall] = {}  # by site and arguments
         self._communicator_slots = CommunicatorSlots(self.ring, self.messages.forget)
         self._groups_told: set[int] = set()
         self._names: dict[str, int] = {}
@@ -136,13 +137,15 @@ class Recorder:
         """Return a communicator, known from now on; None if there is no room for more.
 
         Args:
-            identity: The same on all members, and begins with "torch" if torch carries it. The world's name is added.
+            identity: The same on all members, and begins with "torch" or "rpc" if these carry it. The world's name is
+                added.
             name: As people know it.
             ranks: The members as ranks of their world.
             member: The number of this process among them.
             reserve: Bytes that must be left for texts that matter more.
         """
-        world = self._worlds.get("torch" if identity.startswith("torch") else "mpi") or self.name.rpartition(".")[0]
+        carrier = next((known for known in ("torch", "rpc") if identity.startswith(known)), "mpi")
+        world = self._worlds.get(carrier) or self.name.rpartition(".")[0]
         identity = f"{world}.{identity}"
         known = self.communicators.get(identity)
         if known is not None:
@@ -152,7 +155,7 @@ class Recorder:
         name = name if times == 1 else f"{name} {times}"
         text: dict[str, Any] = {"comm": index, "id": identity, "world": world, "name": name, "size": len(ranks)}
         if tuple(ranks) != tuple(range(len(ranks))):
-            text["ranks"] = list(ranks)
+            text["ranges"] = to_ranges(ranks)
         # records before this one may be of another communicator that had the number
         text["first"] = self._words[layout.NUM_RECORDS]
         if index is None or not self.ring.write_text(text, reserve=reserve):
@@ -171,7 +174,7 @@ class Recorder:
         """Say which ranks the number in a record stands for, once; not where room is kept for what matters more."""
         if members_hash not in self._groups_told:
             self._groups_told.add(members_hash)
-            self.ring.write_text({"group": members_hash, "ranks": list(ranks)[:1000]}, reserve=2 * TEXT_RESERVE)
+            self.ring.write_text({"group": members_hash, "ranges": to_ranges(ranks)}, reserve=2 * TEXT_RESERVE)
 
     def _board_path(self, kind: str, identity: str) -> Path:
         return self.folder / f"{kind}.{identity}"
@@ -264,11 +267,10 @@ class Recorder:
         by every call: what is the same each time is packed once and kept.
         """
         frame = _get_frame(depth)
-        caller = frame.f_back or frame
-        key = (
-            id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti, communicator.index, operation, root,
-            reduction, dtype, num_bytes, count, flags, members_hash,
+        call_key = (
+            communicator.index, operation, root, reduction, dtype, num_bytes, count, flags, members_hash,
         )  # fmt: skip
+        key = (places(frame), call_key)
         known = self._calls.get(key)
         if known is None:
             known = self._learn_call(frame, key)
@@ -291,9 +293,9 @@ class Recorder:
             words[self._thread_words.get(_thread_id()) or self.threads.take_free_slot()] = number + 1
         return number
 
-    def _learn_call(self, frame: FrameType, key: tuple[int, ...]) -> _KnownCall:
+    def _learn_call(self, frame: FrameType, key: _CallKey) -> _KnownCall:
         """Return the site, the record's unchanging part and what the board shows; keep them if the site is known."""
-        communicator, operation, root, reduction, dtype, num_bytes, count, flags, members_hash = key[4:]
+        communicator, operation, root, reduction, dtype, num_bytes, count, flags, members_hash = key[1]
         site = self._site_of(frame)
         part = SITE_PART.pack(
             num_bytes, count, members_hash, root, site, communicator, operation, dtype, reduction, flags, NO_REQUEST
@@ -301,7 +303,7 @@ class Recorder:
         # a call that makes a communicator moves no data: the board compares its members where others have a size
         size = pack_size(dtype, members_hash or num_bytes)
         known = (site, part, pack_call(operation, root, reduction), size)
-        if key[:4] in self._known_sites:  # so its code objects are kept alive, and their ids are their own
+        if key[0] in self._known_sites:  # so its code objects are kept alive, and their ids are their own
             if len(self._calls) >= _MAX_KNOWN_CALLS:  # sizes that change with every step would fill the memory
                 self._calls.clear()
             self._calls[key] = known

@@ -1,7 +1,7 @@
 """Call sites: which line of the user's own code makes a call. Kept cheap, since every watched call asks.
 
-A site is known by the code objects and instructions of the user's frame and of the one that called it, so a helper
-function that wraps a barrier has one site for each of its callers.
+A site is known by the code objects and instructions of the user's frame and of those that called it, so a helper
+function that wraps a barrier has one site for each of its callers, also if these are helpers themselves.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 
 _MAX_FRAMES = 6
+NUM_KEY_FRAMES = 4  # that tell sites apart, from the inside out: each costs time at every call
 _MAX_LIBRARY_FRAMES = 4  # of a library that makes calls for the user, such as a trainer
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # packages that carry a call and are never its reason, even if none of the frames is the user's
@@ -61,8 +62,7 @@ class Sites:
 
     def number(self, frame: FrameType) -> int:
         """Return the number of the site of a call made in this frame."""
-        caller = frame.f_back or frame
-        found = self.known.get((id(frame.f_code), frame.f_lasti, id(caller.f_code), caller.f_lasti))
+        found = self.known.get(places(frame))
         return self._search(frame) if found is None else found
 
     def _search(self, frame: FrameType) -> int:
@@ -75,8 +75,7 @@ class Sites:
             here = here.f_back
         if here is None:
             here, library = self._innermost_program_frame(frame), []
-        caller = here.f_back or here
-        key: tuple[int, ...] = (id(here.f_code), here.f_lasti, id(caller.f_code), caller.f_lasti)
+        key = places(here)
         for inner in library:
             key += (id(inner.f_code), inner.f_lasti)
         number = self._numbers.get(key)
@@ -127,15 +126,36 @@ class Sites:
         while here is not None and len(frames) < _MAX_FRAMES:
             code = here.f_code
             if here is frame or not self.is_of_library(code):
+                if len(frames) > 1 and _is_of_expression(frames[-1], here):
+                    frames.pop()
                 frames.append(_frame_text(here))
             here = here.f_back
-        self._keep(frame.f_code)
-        if frame.f_back is not None:
-            self._keep(frame.f_back.f_code)
+        for keyed in _key_frames(frame):
+            self._keep(keyed.f_code)
         number, self._next = self._next, self._next + 1
         self._numbers[key] = number
         self._describe(number, frames, [_frame_text(inner) for inner in library])
         return number
+
+
+def places(frame: FrameType) -> tuple[int, ...]:
+    """Return which instruction of which code a frame and those that called it are at: what tells sites apart."""
+    key: tuple[int, ...] = ()
+    for keyed in _key_frames(frame):
+        key += (id(keyed.f_code), keyed.f_lasti)
+    return key
+
+
+def _key_frames(frame: FrameType) -> list[FrameType]:
+    frames = [frame]
+    while len(frames) < NUM_KEY_FRAMES and (caller := frames[-1].f_back) is not None:
+        frames.append(caller)
+    return frames
+
+
+def _is_of_expression(inner: Frame, frame: FrameType) -> bool:
+    """Say whether a frame is of a comprehension, generator or lambda in the very line of the frame around it."""
+    return inner[2].startswith("<") and inner[:2] == _frame_text(frame)[:2]
 
 
 def _frame_text(frame: FrameType) -> Frame:

@@ -74,7 +74,7 @@ class MessageCounts:
             self._ring.words[word] -= 1
 
     def change(self, communicator: Communicator, direction: int, peer: int, tag: int, by: int) -> None:
-        """Count what is no message: tokens of a window, which grow, and locks that are held, which are given back."""
+        """Count what is not a message: tokens of a window, which grow, and locks, which are given back."""
         most, lost = layout.MAX_CHANNELS // 2, layout.LOST_WINDOWS  # the rest is for messages
         word = self.channel(communicator.index, direction, peer, tag, most=most, lost=lost)
         if word:

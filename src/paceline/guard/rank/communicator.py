@@ -50,6 +50,13 @@ class Communicator:
         self.messages: MessageBoard | None = None
         self.pairs: PairBoard | None = None  # of those that have made a call with a table of counts
 
+    def step_back(self, sequence: int) -> bool:
+        """Give the position of the last collective to the next one; say whether this was the last one."""
+        if self.board_member is not None:
+            return bool(self.board_member.step_back(sequence))
+        self.numbers = itertools.count(sequence)
+        return True
+
 
 class CommunicatorSlots:
     """The numbers that communicators have in the ring. There is room for some, so those that are given up serve again.

@@ -14,8 +14,8 @@ from typing import Any
 
 from paceline.guard.rank.call_recorder import TEXT_RESERVE, Recorder
 from paceline.guard.rank.communicator import Communicator
+from paceline.guard.shared_memory import board as boards
 from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.board import MESSAGE_CELLS
 from paceline.guard.shared_memory.operations import UNKNOWN_REDUCTION
 from paceline.guard.shared_memory.record_fields import OFFSETS
 
@@ -23,15 +23,19 @@ IN_PYTHON = "PACELINE_GUARD_IN_PYTHON"  # the variable that keeps the compiled p
 _OLDEST = (3, 11)  # whose limited API it was compiled for; an older Python might load it all the same
 _NUMBERS = (
     "NUM_RECORDS", "COMMS_AT", "MAX_COMMS", "RECORDS_AT", "NUM_SLOTS", "RING_BYTES", "BOARD_ROWS", "NONBLOCKING",
-    "STOP_COLLECTIVE", "STOP_MESSAGE", "SENT", "RECEIVED", "THREADS_AT", "THREAD_WORDS", "WAITED_AT", "MAX_WAITED",
-    "REQUESTS_AT", "MAX_REQUESTS",
+    "WITHDRAWN", "STOP_COLLECTIVE", "STOP_MESSAGE", "SENT", "RECEIVED", "THREADS_AT", "THREAD_WORDS", "WAITED_AT",
+    "MAX_WAITED", "REQUESTS_AT", "MAX_REQUESTS",
+)  # fmt: skip
+_BOARD_NUMBERS = (
+    "MESSAGE_CELLS", "ROOT_SHIFT", "OPERATION_SHIFT", "WITHDREW_SHIFT", "PLACE_SHIFT", "MOST_COLUMNS", "NUM_TAKEN",
+    "TAKEN_AT",
 )  # fmt: skip
 
 
 def expected_layout() -> dict[str, int]:
     """Return where things are in shared memory, under the names that the compiled part has for them."""
     numbers = {name: getattr(layout, name) for name in _NUMBERS}
-    numbers |= {"MESSAGE_CELLS": MESSAGE_CELLS, "UNKNOWN_REDUCTION": UNKNOWN_REDUCTION}
+    numbers |= {name: getattr(boards, name) for name in _BOARD_NUMBERS} | {"UNKNOWN_REDUCTION": UNKNOWN_REDUCTION}
     return numbers | {f"record.{name}": offset for name, offset in OFFSETS.items()}
 
 
@@ -68,8 +72,8 @@ def _compiled_class(extension: Any) -> type[Recorder]:
         ) -> Communicator | None:
             made = Recorder.communicator(self, identity, name, ranks, member, reserve=reserve)
             if made is not None and made.board_member is None:
-                words = None if made.board is None else made.board.words
-                made.board_member = extension.BoardMember(made.index, made.member, len(made.ranks), words)
+                board = () if made.board is None else (made.board.words, made.board.column)
+                made.board_member = extension.BoardMember(made.index, made.member, len(made.ranks), *board)
             return made
 
     return CompiledRecorder

@@ -39,6 +39,12 @@ def _watch_ddp(module: ModuleType) -> None:
     watch_ddp(module)
 
 
+def _watch_rpc(module: ModuleType) -> None:
+    from paceline.guard.rank.torch.rpc.rpc_hooks import watch_rpc
+
+    watch_rpc(module)
+
+
 def _watch_functional(module: ModuleType) -> None:
     from paceline.guard.rank.torch.torch_dispatcher import watch_functional
 
@@ -62,6 +68,7 @@ _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
     "mpi4py.MPI": _watch_mpi,
     "mpi4py.util.pkl5": _watch_pkl5,
     "torch.distributed.distributed_c10d": _watch_torch,
+    "torch.distributed.rpc": _watch_rpc,
     "torch.nn.parallel.distributed": _watch_ddp,
     "torch.distributed._functional_collectives": _watch_functional,
     "torch._dynamo.callback": _watch_compiler,

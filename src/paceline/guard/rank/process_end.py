@@ -103,8 +103,11 @@ def _note_end(is_file: bool) -> None:
 def _has_finished() -> bool | None:
     """Say whether the script has come to its end, and not to SystemExit; None if Python does not show it.
 
-    Python takes `__file__` from a script that it has run to the end. After SystemExit it exits before that.
+    Python takes `__file__` from a script that it has run to the end. After SystemExit it exits before that; from 3.14
+    on it takes it in both cases.
     """
+    if sys.version_info >= (3, 14):
+        return None
     main = sys.modules.get("__main__")
     if getattr(main, "__spec__", None) is not None:  # a module or a folder, which keeps it in any case
         return None

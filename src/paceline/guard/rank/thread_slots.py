@@ -38,6 +38,7 @@ class ThreadSlots:
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
         self.slots: dict[int, int] = {}  # identifier of a thread -> its slot
+        self._lock = threading.RLock()  # a slot may be given back at any moment, also by a thread that looks for one
         self._local = threading.local()
         self._last_to_join: list[int] = []  # threads that Python waits for at the end of the script
 
@@ -48,7 +49,7 @@ class ThreadSlots:
 
     def take_free_slot(self) -> int:
         """Give this thread a slot: a free one, or the last, which then stands for several threads."""
-        slot = self._find_free_slot()
+        slot = self._claim_free_slot()
         if slot is None:
             return layout.THREADS_AT + (layout.MAX_THREADS - 1) * layout.THREAD_WORDS
         return self.take_slot(slot)
@@ -60,19 +61,19 @@ class ThreadSlots:
         identifier = threading.get_ident()
         self.slots[identifier] = slot
         self._ring.words[slot + layout.THREAD_NUMBER] = threading.get_native_id()
-        if threading.current_thread() is not threading.main_thread():
+        if (
+            identifier != threading.main_thread().ident
+        ):  # asking for a thread that is not Python's own would make one up
             self._local.end = _ThreadEnd(functools.partial(self._release_slot, slot, identifier))
         return slot
 
     def reserve_slot(self, thread: threading.Thread | None) -> int | None:
         """Count a thread that is about to begin as one that may communicate; None if there is no room for it."""
-        slot = self._find_free_slot()
-        if slot is not None:
-            self._ring.words[slot + layout.THREAD_NUMBER] = _NOT_STARTED
-            if thread is not None and thread.ident is not None:
-                # it runs already, so it will not take the slot itself, and nothing else tells us when it ends
-                weakref.finalize(thread, self._release_slot, slot, thread.ident)
-                self.slots[thread.ident] = slot
+        slot = self._claim_free_slot()
+        if slot is not None and thread is not None and thread.ident is not None:
+            # it runs already, so it will not take the slot itself, and nothing else tells us when it ends
+            weakref.finalize(thread, self._release_slot, slot, thread.ident)
+            self.slots[thread.ident] = slot
         return slot
 
     @contextmanager
@@ -83,8 +84,8 @@ class ThreadSlots:
         try:
             yield
         finally:
-            if not had_slot:
-                self._local.end = None
+            is_own = not had_slot and self.slots.get(threading.get_ident()) == slot  # not the one that late ones share
+            if is_own and self._local.__dict__.pop("end", None) is None:  # its end gives the slot back, else we do
                 self._release_slot(slot, threading.get_ident())
 
     @contextmanager
@@ -116,11 +117,14 @@ class ThreadSlots:
         numbers = self._last_to_join
         self._ring.words[slot + layout.THREAD_JOINS] = numbers[0] if numbers else 0
 
-    def _find_free_slot(self) -> int | None:
-        for index in range(layout.MAX_THREADS):
-            slot = layout.THREADS_AT + index * layout.THREAD_WORDS
-            if not self._ring.words[slot + layout.THREAD_NUMBER]:
-                return slot
+    def _claim_free_slot(self) -> int | None:
+        """Return a slot that no other thread gets; None if there is none left."""
+        with self._lock:
+            for index in range(layout.MAX_THREADS):
+                slot = layout.THREADS_AT + index * layout.THREAD_WORDS
+                if not self._ring.words[slot + layout.THREAD_NUMBER]:
+                    self._ring.words[slot + layout.THREAD_NUMBER] = _NOT_STARTED
+                    return slot
         self._ring.lose(layout.LOST_THREADS)
         return None
 

@@ -73,7 +73,7 @@ def make_wait(
         return function(*args, **named)
     except BaseException as error:
         recorder.fail(number)
-        SESSION.note_failure(error, posted_by)
+        SESSION.note_failure(error, posted_by, was_posted=True)
         raise
     finally:
         recorder.unblock(number)

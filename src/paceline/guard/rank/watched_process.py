@@ -13,6 +13,7 @@ from typing import Any
 from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
+from paceline.guard.rank.remarks.withdrawn_calls import is_refusal, withdraw
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.rank_start import RankStart
 from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS, hydra_job
@@ -71,6 +72,8 @@ class Session:
         with self._lock:
             if self.folder is None or self._is_child_of_rank:
                 return None
+            if world_size == 1:  # it has nobody in common with a world of one elsewhere, whoever started both
+                job = f"{job} {os.uname().nodename} {self.folder}"
             name = hashlib.blake2b(f"{carrier} {world_size} {job} {number}".encode(), digest_size=6).hexdigest()
             if self._joined.get(carrier) != name and not self._enter(name, carrier, rank, world_size):
                 return None
@@ -127,10 +130,18 @@ class Session:
             return None
         return self.recorder.communicator(f"{carrier}-world", name, range(world_size), rank)
 
-    def note_failure(self, error: BaseException, number: int) -> None:
-        """Remember which call raised, in case nobody catches the exception."""
+    def note_failure(self, error: BaseException, number: int, *, was_posted: bool = False) -> None:
+        """Remember which call raised, in case nobody catches the exception.
+
+        Args:
+            error: What it raised.
+            number: The call.
+            was_posted: Whether the library has taken the call, and raised when somebody waited for it.
+        """
         if self.recorder is not None:
             self.recorder.fail(number)
+            if not was_posted and is_refusal(error):
+                withdraw(self.recorder.ring, list(self.recorder.communicators.values()), number)
             with contextlib.suppress(AttributeError):  # an exception that takes no notes
                 error._paceline_call = number  # type: ignore[attr-defined]
 
@@ -195,7 +206,7 @@ def launcher_name(environ: Mapping[str, str]) -> str:
 
 
 def _proxy_job(pid: int) -> str:
-    """Return what hydra tells each of its proxies, which are on all machines of a job; nothing if it is no proxy."""
+    """Return what hydra tells each of its proxies, which are on all machines of a job; nothing if it is not a proxy."""
     try:
         return hydra_job(command_of(pid))
     except OSError:  # it has just gone

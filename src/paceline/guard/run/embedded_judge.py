@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from paceline.guard.observe.kernel_view import end_all
@@ -16,6 +16,7 @@ from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import become_judge
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
+from paceline.guard.run.several_hosts.host_role import enabled_role, judge_of, rings_of
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.run.watched_run import LOOK_SECONDS
 from paceline.guard.verdict.finding import Finding
@@ -39,16 +40,17 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
     shared_files = shared_files_now()
     announce_run(folder, _ASKED, options.out)
     write_outcome(folder, RunOutcome(exit_code=None, finding=None, records=None))
-    with _rings(folder) as rings:
-        judged = JudgedRun(rings, folder, options)
+    with _judging(folder, options) as (rings, judged, is_quiet):
         finding = _watch(judged, rings, starter)
         judged.tell_problems()
         warnings, records, unwritten = tuple(judged.warnings), None, None
         if finding is not None:
             jobs = rings.known_jobs()
-            end_all([], also=[process for job in jobs for process in job.processes()])
-            options.on_finding(finding)  # first: keeping records may fail
+            _end_everywhere(rings, finding)
+            if not (is_quiet and judged.was_heard):
+                options.on_finding(finding)  # first: keeping records may fail
             remove_leftovers(shared_files)
+        if finding is not None and not judged.was_heard:  # who has found it keeps the records of all
             try:
                 records = keep_records(options.out, folder, jobs, finding, options.asked or _ASKED)
                 if records is not None:
@@ -61,25 +63,33 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
 
 
 @contextmanager
-def _rings(folder: Path) -> Iterator[LocalRings]:
-    lock, rings = become_judge(folder), LocalRings(folder)
-    try:
-        yield rings
-    finally:
-        rings.close()
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+def _judging(folder: Path, options: WatchOptions) -> Iterator[tuple[LocalRings, JudgedRun, bool]]:
+    """Yield the rings, who judges, and whether a finding of another process is told by that one alone."""
+    with ExitStack() as afterwards:
+        afterwards.callback(os.close, become_judge(folder))
+        afterwards.callback(shutil.rmtree, folder, ignore_errors=True)
+        role = enabled_role(options)
+        rings = afterwards.enter_context(closing(rings_of(role, folder, options)))
+        yield rings, judge_of(role, rings, folder, options), role.is_quiet
+
+
+def _end_everywhere(rings: LocalRings, finding: Finding) -> None:
+    """End the ranks here, and then those of other hosts."""
+    end_all([], also=[process for process in rings.processes_to_end() if not process.host])
+    rings.tell_finding(finding)
+    rings.end_elsewhere(after_launcher=False)
 
 
 def _watch(judged: JudgedRun, rings: LocalRings, starter: int) -> Finding | None:
     alone_since = None  # since when there is neither a rank nor the process that started us
     while True:
-        rings.wait(LOOK_SECONDS)
+        judged.wait(LOOK_SECONDS)
         finding = judged.look()
         if finding is not None:
             return finding
         jobs = judged.jobs()
-        if jobs and all(job.has_ended() for job in jobs):
+        if jobs and all(process.has_ended() for process in rings.processes_to_end()):
+            judged.unless_at_fault(lambda: rings.hear_last_words(failed=True))
             return judged.look_back(failed=True)
         if not jobs and not Path(f"/proc/{starter}").exists():
             alone_since = alone_since or time.monotonic()

@@ -5,14 +5,17 @@ What is held back is folded into one line after a finding. Without a finding all
 
 from __future__ import annotations
 
+import mmap
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.guard.observe.rank_ends import raised_end
 from paceline.guard.observe.watched_job import WatchedJob
-from paceline.guard.shared_memory.last_output import LAST_OUTPUT
+from paceline.guard.shared_memory.last_output import KEPT_OUTPUT_BYTES, LAST_OUTPUT
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.order_of_ends import is_raised_by_others
 from paceline.guard.verdict.snapshot import End
@@ -21,6 +24,8 @@ from paceline.process.private_files import names_in, open_private
 _LOOK_SECONDS = 0.1  # between two looks for new output
 _HOLD_SECONDS = 30.0  # nobody waits longer for the output of a rank in a job that goes on
 _MOST_BYTES = 1 << 22  # that are read at a time
+_MOST_HELD = 1 << 22  # bytes of one rank that are held back; more is shown
+_MOST_BEHIND = 1 << 26  # bytes of one rank that wait to be shown; beyond that a part is left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,15 @@ class _Held:
     path: Path
     since: float
     num_shown: int = 0
+    num_freed: int = KEPT_OUTPUT_BYTES  # up to here nothing is left to free
     is_shown: bool = False
+
+    def size(self) -> int:
+        """Return how much the process has written; 0 if somebody has removed it."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
 
 
 class HeldOutput:
@@ -61,7 +74,8 @@ class HeldOutput:
             for pid, held in self._held.items():
                 end = ends.get(pid)
                 is_own = end is None or not is_raised_by_others(end[1])
-                held.is_shown = held.is_shown or is_own or now > held.since + _HOLD_SECONDS
+                is_too_much = now > held.since + _HOLD_SECONDS or held.size() > _MOST_HELD
+                held.is_shown = held.is_shown or is_own or is_too_much
             self._show_new()
 
     def settle(self, finding: Finding | None, jobs: Sequence[WatchedJob]) -> tuple[EndedAfterwards, ...]:
@@ -95,11 +109,22 @@ class HeldOutput:
 
     def _show_new(self) -> None:
         """Write what has come since the last look, one process after the other."""
-        assert self._show is not None
         for held in self._held.values():
-            while held.is_shown and (new := _read_from(held.path, held.num_shown)):
-                held.num_shown += len(new)
-                self._show(new)
+            if held.is_shown:
+                self._show_one(held)
+
+    def _show_one(self, held: _Held) -> None:
+        """Write what one process has written so far, and no more: it may write as fast as we do."""
+        assert self._show is not None
+        end = held.size()
+        if end - held.num_shown > _MOST_BEHIND:
+            left_out = end - held.num_shown - _MOST_BYTES
+            self._show(f"\npaceline: {left_out >> 20} MiB that a rank printed on its way out are left out\n".encode())
+            held.num_shown += left_out
+        while held.num_shown < end and (new := _read_from(held.path, held.num_shown)):
+            held.num_shown += len(new)
+            self._show(new)
+        held.num_freed = _free(held.path, held.num_freed, held.num_shown)
 
 
 def _made_at(path: Path) -> int:
@@ -118,6 +143,22 @@ def _read_from(path: Path, start: int) -> bytes:
         return b""
 
 
+def _free(path: Path, start: int, end: int) -> int:
+    """Give back the memory of a part of a file, in whole pages, where the file system can; return where it ends."""
+    end -= end % mmap.ALLOCATIONGRANULARITY
+    if end <= start:
+        return start
+    # the file has gone, is shorter than it was, or its system cannot: it stays until the run ends
+    with suppress(OSError, ValueError):
+        descriptor = open_private(path, os.O_RDWR)
+        try:
+            with mmap.mmap(descriptor, end - start, offset=start) as part:
+                part.madvise(mmap.MADV_REMOVE)
+        finally:
+            os.close(descriptor)
+    return end
+
+
 def _raised_ends(jobs: Sequence[WatchedJob]) -> Mapping[int, tuple[int, End]]:
     """Return rank and end of each process whose exception nobody caught, also of one that has not quite ended."""
     ends = {}
@@ -126,5 +167,5 @@ def _raised_ends(jobs: Sequence[WatchedJob]) -> Mapping[int, tuple[int, End]]:
             watched.reader.read_texts()  # it may have raised after the judge's last look
             end = raised_end(watched)
             if end is not None:
-                ends[watched.process.pid] = (rank, end)
+                ends[watched.process.pid] = (job.rank_in_world(rank), end)
     return ends

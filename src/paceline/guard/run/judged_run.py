@@ -26,7 +26,7 @@ from paceline.guard.run.told_problems import ToldProblems
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
-from paceline.launch.launcher_words import launcher_elsewhere
+from paceline.launch.launcher_command.launcher_words import launcher_elsewhere
 
 _Value = TypeVar("_Value")
 
@@ -37,6 +37,7 @@ class JudgedRun:
     Attributes:
         fault: Why nothing is judged any more; None while the judge works.
         warnings: What was told that did not stop the job.
+        was_heard: Whether the finding is one that a head on another host or in another task has told us.
     """
 
     def __init__(self, rings: LocalRings, folder: Path, options: WatchOptions, command: Sequence[str] = ()) -> None:
@@ -50,6 +51,7 @@ class JudgedRun:
         self._problems = ToldProblems(rings, options.on_problem)
         self.warnings: list[JobWarning] = []
         self.fault: str | None = None
+        self.was_heard = False
 
     def look(self) -> Finding | None:
         """Judge what the rings hold now, and show who is waited for; return a finding if there is one."""
@@ -131,7 +133,8 @@ class JudgedRun:
         """Say which ranks are not watched, once and in time."""
         if not at_end and not self._sight.is_time():
             return
-        for text in self._sight.look(self._rings.out_of_sight(), num_seen=self._rings.num_seen, at_end=at_end):
+        unseen, num_seen = self._rings.out_of_sight(), self._rings.num_seen
+        for text in self._sight.look(unseen, num_seen=num_seen, at_end=at_end, head=self._rings.address):
             self._options.on_unseen(text)
 
     def _warn(self, warnings: Sequence[JobWarning]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.kept_source import keep_lines
 from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.last_output import LAST_OUTPUT
+from paceline.guard.shared_memory.last_output import KEPT_OUTPUT_BYTES, LAST_OUTPUT
 from paceline.guard.verdict.finding import Finding
 from paceline.process.hidden_secrets import without_secrets
 from paceline.process.private_files import open_private, read_private, write_private
@@ -21,7 +21,6 @@ from paceline.process.private_files import open_private, read_private, write_pri
 _MAX_BYTES = 512 << 20  # of one run; the rings of ranks beyond it are left out
 DEFAULT_FOLDER = Path("paceline-out")
 _PAGE_BYTES = 4096
-_MAX_OUTPUT_BYTES = 1 << 20  # of the last output of a rank
 WORK_PREFIX = "work."  # files in the run's folder that loaders write, one for each rank
 
 
@@ -70,8 +69,15 @@ def _copy_outputs(folder: Path, jobs: Sequence[WatchedJob], records: Path) -> No
         for rank, watched in job.ranks.items():
             path = folder / f"{LAST_OUTPUT}{watched.process.pid}"
             if path.exists():
-                with open(open_private(path), "rb") as file:
-                    write_private(records / f"{LAST_OUTPUT}{job.name}.{rank}", file.read(_MAX_OUTPUT_BYTES))
+                write_private(records / f"{LAST_OUTPUT}{job.name}.{rank}", _kept_output(path))
+
+
+def _kept_output(path: Path) -> bytes:
+    """Return the start of what a rank printed last, and how much more there was."""
+    with open(open_private(path), "rb") as file:
+        content = file.read(KEPT_OUTPUT_BYTES)
+        more = os.fstat(file.fileno()).st_size - len(content)
+    return content + f"\npaceline: {more} more bytes are not kept\n".encode() if more > 0 else content
 
 
 def write_used(raw: bytes, target: Path) -> int:

@@ -26,13 +26,14 @@ from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
-from paceline.guard.run.several_hosts.host_role import HostRole, host_role
+from paceline.guard.run.several_hosts.host_role import host_role, judge_of, rings_of
 from paceline.guard.run.stopping_job import ForwardedSignals, StoppingJob
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.last_output import allow_putting_aside
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.snapshot import End, EndKind
+from paceline.launch.launcher_command.batch_clients import batch_clients, end_clients
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
 from paceline.process.procfs import start_time
@@ -61,6 +62,7 @@ class RunResult:
         launcher_signal: The signal that killed the launcher before any rank had failed.
         warnings: What is certain and did not stop the job.
         ended_afterwards: Ranks that ended because of others, and whose last output is only in the records.
+        is_told_elsewhere: Whether there is a finding, which another process of the same job tells and keeps.
         is_strict_failure: Whether the job itself ended well, and the exit code is 90 because of a warning.
     """
 
@@ -77,6 +79,7 @@ class RunResult:
     launcher_signal: int | None = None
     warnings: tuple[JobWarning, ...] = ()
     is_strict_failure: bool = False
+    is_told_elsewhere: bool = False
     ended_afterwards: tuple[EndedAfterwards, ...] = ()
 
 
@@ -93,10 +96,10 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
         variables = {**watched_environment(folder), **variables_of(options), **role.variables}
         process = _start(role.command, variables)
         launcher = ProcessHandle(process.pid, start_time(process.pid))
-        rings = _rings(role, folder, options)
+        rings = rings_of(role, folder, options)
         rings.await_end(launcher)
         try:
-            judged = _judged(role, rings, folder, options)
+            judged = judge_of(role, rings, folder, options)
             finding = _watch(process, launcher, rings, judged, held, options, signals)
             jobs = judged.jobs()
             has_exited = process.poll() is not None
@@ -106,12 +109,14 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
             afterwards = judged.unless_at_fault(lambda: held.settle(finding, jobs))
             if afterwards is None:
                 held.show_all()
-            if finding is not None:
-                options.on_finding(finding)  # first: keeping records may fail
+            is_told_elsewhere = role.is_quiet and judged.was_heard
+            told = None if is_told_elsewhere else finding
+            if told is not None:
+                options.on_finding(told)  # first: keeping records may fail
             warned = code == 0 and any(warning.cause in options.strict for warning in judged.warnings)
             result = RunResult(
                 exit_code=FINDING_CODE if warned else code,
-                finding=finding,
+                finding=told,
                 records=None,
                 num_ranks=sum(len(job.ranks) for job in jobs),
                 problems=judged.tell_problems(),
@@ -121,6 +126,7 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
                 launcher_signal=_launcher_signal(process, launcher, judged) if finding is None else None,
                 warnings=tuple(judged.warnings),
                 is_strict_failure=warned,
+                is_told_elsewhere=is_told_elsewhere,
                 ended_afterwards=afterwards or (),
             )
             result = _with_files(folder, jobs, result, options, asked)
@@ -159,7 +165,7 @@ def _with_files(
     attempt("the outcome", lambda: write_outcome(folder, outcome))
     if records is not None:
         attempt("the diagnosis", lambda: write_diagnosis(records / DIAGNOSIS, code, finding, warnings))
-    if options.json_file is not None:
+    if options.json_file is not None and not result.is_told_elsewhere:
         json_file = options.json_file
         # notes are for the page, unless they are asked for
         told = [warning for warning in warnings if not warning.cause.is_note or warning.cause in options.strict]
@@ -198,24 +204,6 @@ def _watch(
     return judged.look_back(failed=process.returncode != 0)
 
 
-def _rings(role: HostRole, folder: Path, options: WatchOptions) -> LocalRings:
-    """Return where the records come from: the job runs already, and must not end because other hosts are not heard."""
-    try:
-        return role.rings(folder)
-    except Exception as error:
-        options.on_unseen(f"other hosts cannot be watched, and each is watched alone: {error}")
-        return LocalRings(folder)
-
-
-def _judged(role: HostRole, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
-    """Return who judges: this host alone if its head cannot be spoken to."""
-    try:
-        return role.judged(rings, folder, options)
-    except Exception as error:
-        options.on_unseen(f"the head cannot be told of this host, which is watched alone: {error}")
-        return JudgedRun(rings, folder, options, role.command)
-
-
 def _held_output(folder: Path, options: WatchOptions) -> HeldOutput:
     if options.on_output is not None:
         allow_putting_aside(folder)
@@ -237,8 +225,9 @@ def _launcher_signal(process: subprocess.Popen[bytes], launcher: ProcessHandle, 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
     try:
-        # no thread of ours runs yet, so it is safe to run Python between fork and exec
-        return subprocess.Popen(list(command), env=environment, preexec_fn=_die_with_parent)  # noqa: PLW1509
+        # No thread of ours runs yet, so it is safe to run Python between fork and exec. What was opened for us stays
+        # open: a rank talks to its launcher through it (PMI_FD). What we have opened ourselves is closed by exec.
+        return subprocess.Popen(list(command), env=environment, close_fds=False, preexec_fn=_die_with_parent)  # noqa: PLW1509
     except FileNotFoundError:
         raise InputError(_not_found(command[0])) from None
     except OSError as error:
@@ -256,6 +245,8 @@ def _not_found(name: str) -> str:
 def _end(process: subprocess.Popen[bytes], rings: LocalRings) -> None:
     """Leave no process behind: not the launcher, nor ranks that have outlived it, nor what they started."""
     ranks = rings.processes_to_end(after_launcher=True)
+    if process.poll() is None:
+        end_clients(batch_clients(os.getpid()))
     if process.poll() is None or any(not member.has_ended() for member in ranks):
         end_all([os.getpid()], also=ranks)
     process.wait()
@@ -263,14 +254,18 @@ def _end(process: subprocess.Popen[bytes], rings: LocalRings) -> None:
 
 def _end_everywhere(rings: LocalRings, finding: Finding | None) -> None:
     """End the job: first here, so that a launcher does not complain of ranks that end elsewhere."""
-    here = [process for process in rings.processes_to_end() if not process.host]
+    here, clients = [process for process in rings.processes_to_end() if not process.host], batch_clients(os.getpid())
+    if clients:
+        for process in here:
+            process.kill()
+        if finding is not None:
+            rings.tell_finding(finding)  # now: a batch system may end watchers together with the ranks
+        end_clients(clients)
     end_all([os.getpid()], also=here)
     if finding is not None:
         rings.tell_finding(finding)
     # whoever stops only us does not stop other nodes that have a launcher of their own
-    elsewhere = [process for process in rings.processes_to_end(after_launcher=finding is None) if process.host]
-    if elsewhere:
-        end_all([], also=elsewhere)
+    rings.end_elsewhere(after_launcher=finding is None)
 
 
 def _exit_code(status: int, signals: ForwardedSignals | None) -> int:
@@ -281,9 +276,9 @@ def _exit_code(status: int, signals: ForwardedSignals | None) -> int:
 
 
 def _failures(jobs: Sequence[WatchedJob]) -> tuple[tuple[int, End], ...]:
-    """Return the ranks that did not exit by themselves, and how they ended."""
+    """Return the ranks that did not exit by themselves, by the numbers that people know, and how they ended."""
     return tuple(
-        (state.rank, state.end)
+        (job.rank_in_world(state.rank), state.end)
         for job in jobs
         for state in job.snapshot(history=0).ranks
         if state is not None and state.end is not None and state.end.kind is not EndKind.EXITED

@@ -1,14 +1,18 @@
 """Boards in shared memory on which ranks see each other before a call runs. The later of two always sees the earlier.
 
-A communicator has one board for collectives: a row per position, one pair of words per member. What a member is about
-to call is packed into the pair without loss, so there are no chance collisions. Messages have a board too: a cell
-for the n-th message between two ranks with one tag, written by both sides.
+A communicator has one board for collectives: a row per position, one pair of words per member of this machine. Members
+elsewhere have no place on it, so it stays small in the largest job: a member takes a column when it opens the board.
+What a member is about to call is packed into the pair without loss, so there are no chance collisions. Messages have a
+board too: a cell for the n-th message between two ranks with one tag, written by both sides.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import mmap
 import os
+import time
 from pathlib import Path
 
 from paceline.guard.shared_memory.layout import BOARD_ROWS, NOTHING, UNKNOWN_BYTES
@@ -20,14 +24,48 @@ MESSAGE_CELLS = 4096  # a power of two
 _CELL_WORDS = 2
 _MASK = (1 << 64) - 1
 _REDUCTION_MASK = 0xFF
-_ROOT_MASK = 0x7FFF
+# what a call is packed into, from the lowest bit: reduction, root, operation, whether the member has withdrawn a call
+# there, and its place among those of its row
+ROOT_SHIFT, OPERATION_SHIFT, WITHDREW_SHIFT, PLACE_SHIFT = 8, 31, 40, 41
+_ROOT_MASK = (1 << OPERATION_SHIFT - ROOT_SHIFT) - 1
+_NUM_PLACES = (1 << 64 - PLACE_SHIFT) - 1
+# What a member calls where it has withdrawn a call, if anything, is compared by the judge alone: others that have
+# posted the same call may be about to withdraw theirs.
+WITHDREW = 1 << WITHDREW_SHIFT
+OPERATION_BITS = (1 << WITHDREW_SHIFT) - (1 << OPERATION_SHIFT)
 _NO_ROOT = 0  # as it is packed: on the root's side of an intercommunicator others do not know it
 _ROW_MASK = BOARD_ROWS - 1  # there is a power of two of them
+MOST_COLUMNS = 1024  # members of one machine
+# words at the beginning: how many columns there are, how many are taken, and then who has taken each: its number + 1
+COLUMNS, NUM_TAKEN, TAKEN_AT = 0, 1, 2
+_LOCK_TRIES, _LOCK_SECONDS = 1000, 0.001
 
 
 def pack_call(operation: int, root: int, reduction: int) -> int:
-    """Pack what must be equal on all members into 9, 15 and 8 bits; the board puts the position above them."""
-    return operation << 23 | (root + 1 & _ROOT_MASK) << 8 | reduction
+    """Pack what must be equal on all members into 9, 23 and 8 bits; the board puts the place above them.
+
+    >>> pack_call(7, 40_000, 0) == pack_call(7, 40_000 - (1 << 15), 0)
+    False
+    """
+    return operation << OPERATION_SHIFT | (root + 1 & _ROOT_MASK) << ROOT_SHIFT | reduction
+
+
+def place_of(sequence: int) -> int:
+    """Return what tells the calls of one row apart; never 0, since that is what a column holds at first.
+
+    >>> place_of(1), place_of(1 + BOARD_ROWS)
+    (1, 2)
+    """
+    return sequence // BOARD_ROWS % _NUM_PLACES + 1
+
+
+def sequence_at(row: int, place: int) -> int:
+    """Return the sequence number that has this row and this place.
+
+    >>> all(sequence_at(number % BOARD_ROWS, place_of(number)) == number for number in (1, 63, 64, 1000))
+    True
+    """
+    return (place - 1) * BOARD_ROWS + row
 
 
 def pack_size(dtype: int, num_bytes: int) -> int:
@@ -48,14 +86,20 @@ def calls_differ(mine: int, other: int) -> bool:
     >>> calls_differ(broadcasts[0], broadcasts[1]), calls_differ(broadcasts[0], broadcasts[2])
     (True, False)
     """
-    if mine == other or mine >> 32 != other >> 32:
+    mine, other = mine & ~WITHDREW, other & ~WITHDREW
+    if mine == other or mine >> PLACE_SHIFT != other >> PLACE_SHIFT or is_nothing(mine) or is_nothing(other):
         return False
-    if mine >> 23 != other >> 23:
+    if mine >> OPERATION_SHIFT != other >> OPERATION_SHIFT:
         return True  # another operation
-    roots = mine >> 8 & _ROOT_MASK, other >> 8 & _ROOT_MASK
+    roots = mine >> ROOT_SHIFT & _ROOT_MASK, other >> ROOT_SHIFT & _ROOT_MASK
     reductions = mine & _REDUCTION_MASK, other & _REDUCTION_MASK
     roots_differ = roots[0] != roots[1] and _NO_ROOT not in roots
     return roots_differ or (reductions[0] != reductions[1] and UNKNOWN_REDUCTION not in reductions)
+
+
+def is_nothing(call: int) -> bool:
+    """Say whether a word stands for a call that was withdrawn, and none that came after it."""
+    return not call & OPERATION_BITS
 
 
 def sizes_differ(mine: int, other: int) -> bool:
@@ -86,46 +130,100 @@ def open_words(path: Path, num_bytes: int) -> memoryview:
     """Map a shared file that all ranks of this machine write to, with its space reserved."""
     descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
-        os.posix_fallocate(descriptor, 0, num_bytes)  # a full disk is an error here, and a SIGBUS later
-        return memoryview(mmap.mmap(descriptor, num_bytes)).cast("Q")
+        return _map_words(descriptor, num_bytes)
     finally:
         os.close(descriptor)
 
 
-class Board:
-    """The board of one communicator, as one member writes and reads it."""
+def _map_words(descriptor: int, num_bytes: int) -> memoryview:
+    os.posix_fallocate(descriptor, 0, num_bytes)  # a full disk is an error here, and a SIGBUS later
+    return memoryview(mmap.mmap(descriptor, num_bytes)).cast("Q")
 
-    __slots__ = ("_calls", "_member", "_num_members", "_sizes", "words")
+
+class Board:
+    """The board of one communicator, as one member writes and reads it.
+
+    Raises:
+        OSError: There is no space for it, or no column is left.
+    """
+
+    __slots__ = ("_calls", "_num_columns", "_sizes", "column", "words")
 
     def __init__(self, path: Path, member: int, num_members: int) -> None:
-        self.words = open_words(path, board_bytes(num_members))
-        half = BOARD_ROWS * num_members
-        self._calls, self._sizes = self.words[:half], self.words[half:]
-        self._member, self._num_members = member, num_members
+        descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
+        try:
+            self.words = _map_words(descriptor, board_bytes(num_members))
+            self._num_columns = min(num_members, MOST_COLUMNS)
+            self.column = _take_column(descriptor, self.words, member, self._num_columns)
+        finally:
+            os.close(descriptor)
+        begin, half = TAKEN_AT + self._num_columns, BOARD_ROWS * self._num_columns
+        self._calls, self._sizes = self.words[begin : begin + half], self.words[begin + half :]
 
     def meet(self, sequence: int, call: int, size: int) -> int:
         """Write what this member is about to call; return a member that calls differently, or -1."""
-        calls, sizes, num, member = self._calls, self._sizes, self._num_members, self._member
-        row = (sequence & _ROW_MASK) * num
-        sizes[row + member] = size
-        call |= (sequence & 0xFFFFFFFF) << 32
-        calls[row + member] = call
-        place = call >> 32
-        if num == 2:
-            other = 1 - member
-            theirs = calls[row + other]
-            if theirs >> 32 != place or not (calls_differ(call, theirs) or sizes_differ(size, sizes[row + other])):
-                return -1
-            return other
+        calls, sizes, column, words = self._calls, self._sizes, self.column, self.words
+        row = (sequence & _ROW_MASK) * self._num_columns
+        call |= place_of(sequence) << PLACE_SHIFT
+        place = call >> PLACE_SHIFT
+        if calls[row + column] >> PLACE_SHIFT == place:
+            call |= WITHDREW
+        sizes[row + column] = size
+        calls[row + column] = call
+        num = words[NUM_TAKEN]  # after the call was written: who takes a column later sees it
         for other, theirs in enumerate(calls[row : row + num].tolist()):
-            if theirs >> 32 == place and (calls_differ(call, theirs) or sizes_differ(size, sizes[row + other])):
-                return other
+            if (
+                theirs >> PLACE_SHIFT == place
+                and other != column
+                and (calls_differ(call, theirs) or sizes_differ(size, sizes[row + other]))
+                and not (call | theirs) & WITHDREW
+            ):
+                return words[TAKEN_AT + other] - 1
         return -1
+
+    def withdraw(self, sequence: int) -> None:
+        """Write that this member has taken its call at a position back."""
+        at = (sequence & _ROW_MASK) * self._num_columns + self.column
+        self._calls[at] = place_of(sequence) << PLACE_SHIFT | WITHDREW
 
 
 def board_bytes(num_members: int) -> int:
-    """Return the size of the board of a communicator."""
-    return 2 * BOARD_ROWS * num_members * WORD
+    """Return the size of the board of a communicator.
+
+    >>> board_bytes(100_000) == board_bytes(MOST_COLUMNS), board_bytes(MOST_COLUMNS) >> 20
+    (True, 1)
+    """
+    num_columns = min(num_members, MOST_COLUMNS)
+    return (TAKEN_AT + num_columns + 2 * BOARD_ROWS * num_columns) * WORD
+
+
+def _take_column(descriptor: int, words: memoryview, member: int, num_columns: int) -> int:
+    """Return the column of a member, taken now if it has none. Nobody holds the lock for longer than that takes."""
+    _lock(descriptor)
+    try:
+        num = words[NUM_TAKEN]
+        taken = words[TAKEN_AT : TAKEN_AT + num].tolist()
+        if member + 1 in taken:
+            return taken.index(member + 1)
+        if num >= num_columns:
+            raise OSError(errno.ENOSPC, "a board has no column left")
+        words[COLUMNS] = num_columns
+        words[TAKEN_AT + num] = member + 1
+        words[NUM_TAKEN] = num + 1
+        return num
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # not by closing it: the map keeps the file open
+
+
+def _lock(descriptor: int) -> None:
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_SECONDS)
+        else:
+            return
+    raise OSError(errno.EWOULDBLOCK, "somebody holds the lock of a board")
 
 
 class MessageBoard:

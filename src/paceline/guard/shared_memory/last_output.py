@@ -15,6 +15,7 @@ from paceline.guard.shared_memory.ring import JUDGE
 from paceline.process.private_files import is_locked, open_private, read_private, write_private
 
 LAST_OUTPUT = "output."  # followed by the process id of the rank
+KEPT_OUTPUT_BYTES = 1 << 20  # of the last output of a rank, which records have; the rest is given up once it is shown
 _RUN_STDERR = "stderr"  # the file that says which file the standard error of the run is
 _MAX_IDENTITY = 200
 _ROOM = 1 << 16  # bytes: without them a traceback could be lost
@@ -45,12 +46,20 @@ def put_output_aside(folder: Path) -> bool:
             for stream in (sys.stderr, sys.__stderr__):  # another's hook may have taken its place for now
                 if stream is not None:
                     stream.flush()
+            _keep_colours()
             os.dup2(file, _STDERR)
         finally:
             os.close(file)
     except Exception:  # no room, the folder has gone, or a stream of the script's own: its output stays where it was
         return False
     return True
+
+
+def _keep_colours() -> None:
+    """Let Python colour its traceback as it would on this terminal: it looks at the stream, which will be a file."""
+    is_coloured = os.isatty(_STDERR) and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    if sys.version_info >= (3, 13) and is_coloured:
+        os.environ.setdefault("PYTHON_COLORS", "1")
 
 
 def _is_stderr_of_run(folder: Path) -> bool:

@@ -60,12 +60,14 @@ TEXT_BYTES_MAX = RING_BYTES - TEXT_AT
 
 # flags of a record
 NONBLOCKING, FAILED, OWN_TIMEOUT, ANY_OF = 1, 2, 4, 8
+WITHDRAWN = 32  # a collective that was refused before anything was sent: the next one takes its position
 ENQUEUED = 16  # its backend may return, and its wait too, before it has completed: NCCL
 # what a peer, a root or a tag says when it is not a number of one
 NOTHING, ANY, NOBODY = -1, -2, -3
 
 # directions of a channel. Members of a window give each other tokens: Post gives one to each origin, Complete gives one
-# to each target. HELD counts the locks that a member holds at another, its tag says which kind.
+# to each target. HELD counts the locks that a member holds at another, its tag says which kind. Workers of rpc give
+# each other calls.
 SENT, RECEIVED, GIVEN, TAKEN, HELD = 1, 2, 3, 4, 5
 POST_TOKEN, COMPLETE_TOKEN = 0, 1
 SHARED_LOCK, EXCLUSIVE_LOCK = 0, 1
@@ -73,6 +75,8 @@ SHARED_LOCK, EXCLUSIVE_LOCK = 0, 1
 WINDOW_PREFIX, FILE_PREFIX = "window-", "file-"
 # and that of an intercommunicator, with the number of members that its first side has: inter-2-HASH
 INTER_PREFIX = "inter-"
+# and that of the workers of torch.distributed.rpc
+RPC_PREFIX = "rpc-"
 # of one that joins two jobs, after the prefix before: bridge-HALF-ORIGIN; each job has a half of its own
 BRIDGE_PREFIX = "bridge-"
 OF_OTHER_JOB = -1  # a member of such a communicator that is of the other job

@@ -7,11 +7,11 @@ names nobody is moved into a range of its own, far below all others, and moved b
 
 from __future__ import annotations
 
-# Codes lie in the lower half of the negative 32-bit numbers. Of a root the board keeps the lowest 15 bits
-# (board.pack_call): there the centre is in the middle, so that an outsider and a member of a group of up to 8192 ranks
-# look different as long as the outsider is within 8192 of zero.
-_CENTRE = -(3 << 29) + (1 << 14)
-FARTHEST = (1 << 29) - (1 << 15)  # stands for all numbers from there on
+# Codes lie in the lower half of the negative 32-bit numbers. Of a root the board keeps the lowest 23 bits
+# (board.pack_call): there the centre is in the middle, so that an outsider and a member of a group of up to two million
+# ranks look different as long as the outsider is within two million of zero.
+_CENTRE = -(3 << 29) + (1 << 22)
+FARTHEST = (1 << 29) - (1 << 23)  # stands for all numbers from there on
 
 
 def encode_outsider(number: int) -> int:

@@ -21,6 +21,7 @@ class Family(Enum):
     WAIT = "wait"
     EPOCH = "epoch"  # opens or closes an epoch of a window with the members of a group
     STORE = "store"  # waits for a key that any rank may set
+    REMOTE = "remote"  # waits for the answer of a function that runs on another rank
     LOCK = "lock"  # needs the lock of a member of a window, or of all of them
     ACCESS = "access"  # reaches for the memory of a window; a later call completes it
 
@@ -46,6 +47,7 @@ class Operation:
     may_buffer: bool = False  # a send that may return before anyone receives it
     blocks: bool = True
     rooted: bool = False
+    checks_first: bool = False  # raises TypeError or ValueError only before it has sent anything
     may_return_early: bool = False  # programs rely on a library that lets it return before the others have come
 
 
@@ -102,10 +104,12 @@ LOCK_CALLS = (
 )  # fmt: skip
 WINDOW_ACCESSES = (
     "Win.Put", "Win.Get", "Win.Accumulate", "Win.Get_accumulate", "Win.Fetch_and_op", "Win.Compare_and_swap",
-    "Win.Rput", "Win.Raccumulate",
+    "Win.Rput", "Win.Raccumulate", "Win.Rget_accumulate",
 )  # fmt: skip
 MPI_INIT = "MPI_Init"  # by importing mpi4py.MPI; a rank tells of it in a note, since it has no ring yet
 STORE_CALLS = ("Store.get", "Store.wait")
+_RPC_MEETINGS = ("torch.init_rpc", "torch.rpc.shutdown")
+_RPC_CALLS = {"torch.rpc_sync": True, "torch.rpc_async": False, "torch.remote": False, "torch.to_here": True}  # blocks
 _RETURNS_AT_ONCE = {"Bsend", "bsend", "Ibsend", "ibsend", "Bsend_init"}
 _SYNCHRONOUS = {"Ssend", "ssend", "Issend", "issend", "Ssend_init"}
 
@@ -135,6 +139,8 @@ def _entries() -> list[tuple[str, dict[str, object]]]:
     entries += _entries_of_windows_and_files() + _entries_between_sides()
     entries += [(f"torch.{name}", {"family": Family.STORE}) for name in STORE_CALLS]
     entries += [(name, {"family": Family.ACCESS, "blocks": False}) for name in WINDOW_ACCESSES]
+    entries += [(name, {"needs": Needs.ALL}) for name in _RPC_MEETINGS]
+    entries += [(name, {"family": Family.REMOTE, "blocks": blocks}) for name, blocks in _RPC_CALLS.items()]
     return [*entries, (MPI_INIT, {"needs": Needs.ALL})]
 
 
@@ -161,8 +167,20 @@ def _entries_between_sides() -> list[tuple[str, dict[str, object]]]:
 def _table() -> tuple[Operation, ...]:
     operations = []
     for code, (name, facts) in enumerate(_entries(), start=1):
-        operations.append(Operation(code, name, **{"family": Family.COLLECTIVE, **facts}))  # type: ignore[arg-type]
+        usual = {"family": Family.COLLECTIVE, "checks_first": _checks_first(name)}
+        operations.append(Operation(code, name, **{**usual, **facts}))  # type: ignore[arg-type]
     return tuple(operations)
+
+
+def _checks_first(name: str) -> bool:
+    """Say whether a call that moves plain data looks at its arguments before it sends any.
+
+    One that moves objects may raise while it puts together what has come, or in a reduction that is a function of
+    Python. Functions of torch that start or make groups have met the others before they raise.
+    """
+    if name.startswith("torch."):
+        return "object" not in name and "init" not in name and not name.endswith(("group", "shutdown"))
+    return name[0].isupper()
 
 
 OPERATIONS = _table()

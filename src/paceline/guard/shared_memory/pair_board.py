@@ -57,6 +57,12 @@ class PairBoard:
         self._pack = struct.Struct(f"={num_members}Q").pack_into
         self._member, self._num_members, self._row_mask = member, num_members, num_rows - 1
 
+    def withdraw(self, sequence: int) -> None:
+        """Take back what this member has written at a position."""
+        word = PAIR_HEAD_WORDS + (sequence & self._row_mask) * pair_row_words(self._num_members) + self._member
+        if self._words[word] == sequence:
+            self._words[word] = 0
+
     def meet(self, sequence: int, table: Table) -> int:
         """Write what this member sends and expects; return a member with which that does not fit, or -1."""
         words, num, member = self._words, self._num_members, self._member

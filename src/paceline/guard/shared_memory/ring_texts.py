@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from paceline.guard.shared_memory.number_ranges import from_ranges
+
 UNKNOWN_SITE = "?:0"
 _MAX_MEMBERS = 1 << 20  # a broken file may name any size
 _BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
@@ -76,6 +78,7 @@ class RingTexts:
     sites: dict[int, SiteText] = field(default_factory=dict)
     communicators: dict[int, CommunicatorText] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)  # identities of communicators whose number another has got
+    groups: dict[int, tuple[int, ...]] = field(default_factory=dict)  # what a members_hash stands for
     others: list[dict[str, Any]] = field(default_factory=list)  # how it ended, and what could not be watched
     rename: Callable[[str], str] = str  # gives a communicator that two jobs share the name that is used for both
 
@@ -103,17 +106,18 @@ class RingTexts:
                 library=tuple(f"{frame[2]} ({shown_library(str(frame[0]))}:{int(frame[1])})" for frame in library),
             )
         elif "comm" in value:
-            ranks = value.get("ranks")
             before = self.communicators.get(int(value["comm"]))
             if before is not None:
                 self.forgotten.add(before.identity)
             self.communicators[int(value["comm"])] = CommunicatorText(
                 identity=self.rename(str(value["id"])), world=str(value.get("world", "")), name=str(value["name"]),
-                size=int(value["size"]), ranks=None if ranks is None else tuple(int(rank) for rank in ranks),
+                size=int(value["size"]), ranks=_ranks_in(value),
                 first=int(value["first"]),
             )  # fmt: skip
         elif "world" in value:
             self.worlds[str(value["world"])] = WorldText(rank=int(value["rank"]), size=int(value["size"]))
+        elif "group" in value:
+            self.groups[int(value["group"])] = _ranks_in(value) or ()
         elif "cwd" in value:
             self.folder = str(value["cwd"])
         else:
@@ -126,6 +130,13 @@ class RingTexts:
     def site(self, number: int) -> SiteText:
         """Return a call site by its number."""
         return self.sites.get(number, SiteText())
+
+
+def _ranks_in(value: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Return the ranks that a text lists; None if it lists none. Records that are kept may list them one by one."""
+    if "ranks" in value:
+        return tuple(int(rank) for rank in value["ranks"])
+    return from_ranges(value["ranges"], most=_MAX_MEMBERS) if "ranges" in value else None
 
 
 def shown_library(path: str) -> str:

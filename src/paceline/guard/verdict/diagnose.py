@@ -16,8 +16,9 @@ from paceline.guard.verdict.roles import with_roles
 from paceline.guard.verdict.rules import mismatch, peer_gone, standstill, unequal_pair
 from paceline.guard.verdict.rules.argument import find_argument
 from paceline.guard.verdict.rules.deadlock import find_deadlock
-from paceline.guard.verdict.rules.misfit import find_misfit
+from paceline.guard.verdict.rules.misfit import find_misfit, find_truncated
 from paceline.guard.verdict.rules.mismatch import find_mismatch
+from paceline.guard.verdict.rules.one_sided_edge import find_one_sided_edge
 from paceline.guard.verdict.rules.peer_gone import (
     find_exit_before_kill,
     find_gone_partner,
@@ -28,6 +29,7 @@ from paceline.guard.verdict.rules.peer_gone import (
 from paceline.guard.verdict.rules.unset_key import find_unset_key
 from paceline.guard.verdict.rules.window_wait import find_window_wait
 from paceline.guard.verdict.rules.wrong_message import find_wrong_message
+from paceline.guard.verdict.thread_errors import with_thread_errors
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 
 _Others = ParamSpec("_Others")
@@ -39,7 +41,8 @@ def _in_names(find: _Find[_Others]) -> _Find[_Others]:
 
     def found(inspection: Inspection, /, *args: _Others.args, **named: _Others.kwargs) -> Finding | None:
         with naming(inspection.snapshot.world_ranks):
-            return find(with_roles(inspection), *args, **named)
+            finding = find(with_roles(inspection), *args, **named)
+            return with_thread_errors(inspection, finding) if finding is not None else None
 
     return found
 
@@ -60,6 +63,7 @@ def find_certain(inspection: Inspection) -> Finding | None:
         or find_misfit(inspection)
         or find_mismatch(inspection)
         or find_unequal_pair(inspection)
+        or find_truncated(inspection)
         # a call that not all have made harmed nobody if every rank came to a good end
         or find_peer_gone(inspection)
         or find_exit_before_kill(inspection)
@@ -79,6 +83,7 @@ def find_stuck(inspection: Inspection, *, cautious: bool) -> Finding | None:
         or find_unequal_pair(inspection)
         or find_peer_gone(inspection, stuck)
         or find_wrong_message(inspection, stuck)
+        or find_one_sided_edge(inspection, stuck)
         or find_window_wait(inspection, stuck)
         or find_unset_key(inspection, stuck)
         or find_gone_partner(inspection, stuck)

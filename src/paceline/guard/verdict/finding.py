@@ -90,7 +90,7 @@ class Cause(StrEnum):
     TRUNCATED = "truncated", "a message larger than its buffer"
     WRONG_TAG = "wrong-tag", "a message was sent with another tag than the receive asks for"
     WRONG_SOURCE = "wrong-source", "a message came from another rank than the receive asks for"
-    WRONG_COMMUNICATOR = "wrong-communicator", "a message was sent on another communicator than the receive uses"
+    WRONG_COMMUNICATOR = "wrong-communicator", "a call was made on another communicator than those it belongs to use"
     UNSEEN_CALL = "unseen-call", "ranks wait because of a call that is not recorded, such as one of a compiled library"
     TIMEOUT = "timeout", "a rank is later than the given limit"
 
@@ -109,7 +109,8 @@ class RankGroup:
     dtype: str | None = None
     detail: str = ""
     has_returned: bool = False  # the call is shown because of what it was, not because a rank waits in it
-    hosts: tuple[str, ...] = ()  # where these ranks are, if the job runs on several hosts
+    hosts: tuple[str, ...] = ()  # where these ranks are, if the job runs on several hosts; the first of very many
+    num_hosts: int = 0  # how many they are, if not all are listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paceline.guard.shared_memory.number_ranges import from_ranges, to_ranges
 from paceline.guard.verdict.finding import (
     Cause,
     Explanation,
@@ -19,6 +20,8 @@ from paceline.guard.verdict.job_warning import JobWarning, WarningCause
 from paceline.guard.verdict.rank_names import WorldRank
 
 VERSION = 1
+_MOST_LISTED = 1024  # ranks that are listed one by one
+_MOST_RANKS = 1 << 20
 
 
 def outcome_of(exit_code: int | None, finding: Finding | None) -> str:
@@ -47,7 +50,7 @@ def warning_to_json(warning: JobWarning) -> dict[str, Any]:
     """Return a warning as plain values."""
     return {
         "cause": str(warning.cause),
-        "ranks": list(warning.ranks),
+        **_ranks_to_json(warning.ranks),
         "summary": warning.summary,
         "advice": warning.advice,
         "sites": list(warning.sites),
@@ -82,7 +85,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     return {
         "kind": str(finding.kind),
         "field": None if finding.field is None else str(finding.field),
-        "ranks": list(finding.ranks),
+        **_ranks_to_json(finding.ranks),
         "summary": finding.summary,
         "cause": str(finding.cause),
         "advice": finding.advice,
@@ -102,7 +105,7 @@ def _world_ranks_to_json(world_ranks: Mapping[int, WorldRank]) -> dict[str, Any]
 def _explanation_to_json(explanation: Explanation) -> dict[str, Any]:
     return {
         "cause": str(explanation.cause),
-        "ranks": list(explanation.ranks),
+        **_ranks_to_json(explanation.ranks),
         "summary": explanation.summary,
         "advice": explanation.advice,
     }
@@ -111,7 +114,7 @@ def _explanation_to_json(explanation: Explanation) -> dict[str, Any]:
 def group_to_json(group: RankGroup) -> dict[str, Any]:
     """Return ranks in the same situation as plain values."""
     return {
-        "ranks": list(group.ranks),
+        **_ranks_to_json(group.ranks),
         "state": str(group.state),
         "call": group.call,
         "communicator": group.communicator,
@@ -121,11 +124,27 @@ def group_to_json(group: RankGroup) -> dict[str, Any]:
         "dtype": group.dtype,
         "detail": group.detail,
         "has_returned": group.has_returned,
-    } | ({"hosts": list(group.hosts)} if group.hosts else {})
+    } | _hosts_to_json(group)
+
+
+def _hosts_to_json(group: RankGroup) -> dict[str, Any]:
+    told: dict[str, Any] = {"hosts": list(group.hosts)} if group.hosts else {}
+    return told | ({"num_hosts": group.num_hosts} if group.num_hosts else {})
+
+
+def _ranks_to_json(ranks: Sequence[int]) -> dict[str, Any]:
+    """Return ranks one by one; very many as ranges of begin, end and step.
+
+    >>> _ranks_to_json((0, 1, 5)), _ranks_to_json(range(100_000))
+    ({'ranks': [0, 1, 5]}, {'ranges': [[0, 100000, 1]]})
+    """
+    if len(ranks) <= _MOST_LISTED:
+        return {"ranks": list(ranks)}
+    return {"ranges": [list(one) for one in to_ranges(ranks)]}
 
 
 def _difference_to_json(difference: FirstDifference) -> dict[str, Any]:
-    groups = [{"ranks": list(group.ranks), "call": group.call, "site": group.site} for group in difference.groups]
+    groups = [{**_ranks_to_json(group.ranks), "call": group.call, "site": group.site} for group in difference.groups]
     return {"sequence": difference.sequence, "communicator": difference.communicator, "groups": groups}
 
 
@@ -198,6 +217,7 @@ def _group(value: Mapping[str, Any]) -> RankGroup:
         detail=_optional_text(value, "detail") or "",
         has_returned=value.get("has_returned") is True,
         hosts=_hosts(value),
+        num_hosts=_number(value, "num_hosts") or 0,
     )
 
 
@@ -220,6 +240,11 @@ def _number(value: Mapping[str, Any], key: str) -> int | None:
 
 
 def _ranks(value: Mapping[str, Any]) -> tuple[int, ...]:
+    if "ranges" in value:
+        ranges = value["ranges"]
+        if not isinstance(ranges, list) or not all(isinstance(one, list) for one in ranges):
+            raise ValueError(f"ranges is {ranges!r}, not a list of ranges")
+        return from_ranges(ranges, most=_MOST_RANKS)
     ranks = value.get("ranks")
     if not isinstance(ranks, list) or any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
         raise ValueError(f"ranks is {ranks!r}, not a list of ranks")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from paceline.guard.verdict.rank_names import name_ranks
 from paceline.guard.verdict.snapshot import Call, EndKind, Membership, Position, RankState, Snapshot
 
 Sources = Callable[[str], str | None]  # file -> its text, if it can be read
@@ -23,6 +24,7 @@ class Inspection:
     sources: Sources = no_sources
     # what rules ask again for each of many ranks
     _members: dict[str, frozenset[int]] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _names: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
     _missing: dict[Position, frozenset[int]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def state(self, rank: int) -> RankState | None:
@@ -48,9 +50,18 @@ class Inspection:
         return self.snapshot.communicators.get(identity)
 
     def name(self, identity: str) -> str:
-        """Return the name of a communicator."""
+        """Return the name of a communicator, with its members if another has the same name.
+
+        Ranks number what they make each for itself: the Split of ranks 0-1 is not the Split of ranks 2-3.
+        """
         known = self.snapshot.communicators.get(identity)
-        return known.name if known is not None else "its communicator"
+        if known is None:
+            return "its communicator"
+        if identity not in self._names:
+            alike = [other for other in self.snapshot.communicators.values() if other.name == known.name]
+            is_plain = len(alike) == 1 or {*known.ranks} == {*range(len(self.snapshot.ranks))}
+            self._names[identity] = known.name if is_plain else f"{known.name} of {name_ranks(known.ranks)}"
+        return self._names[identity]
 
     def text(self, position: Position) -> str:
         """Return a position as people read it: call 5 on WORLD."""

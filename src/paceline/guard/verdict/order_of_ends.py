@@ -3,7 +3,9 @@
 Ends are ordered by time. The first that ended badly by itself is the cause; what launchers and libraries end afterwards
 are victims. Ends that were noticed in the same moment are told apart by how they came about: nobody else makes a rank
 raise, or crash in its own code, but a launcher kills with SIGTERM and SIGKILL. A launcher also kills for a rank that
-has just exited, be it with code 0: then that one is the cause, if others were in a call that needed it. Of ranks that
+has just exited, be it with code 0: then that one is the cause, if others were in a call that needed it. Ranks that
+raise at the line where the first one raised, outside of a call that needs others, found the same mistake, however much
+later they came to it. Of ranks that
 were killed as launchers kill, the first is the cause: the kernel lists ends in their order, and a launcher kills only
 after it has seen one. If all ranks ended together, somebody may have ended the whole job, and nobody is named.
 """
@@ -45,7 +47,7 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     in_moment = {rank: end for rank, end in own.items() if end.at_ns <= first + _SAME_MOMENT_NS}
     by_itself = tuple(sorted(rank for rank, end in in_moment.items() if not may_be_ended_by_launcher(end)))
     if by_itself:
-        return FirstFailure(ranks=by_itself, at_ns=first)
+        return FirstFailure(ranks=tuple(sorted({*by_itself, *_raised_alike(own, by_itself)})), at_ns=first)
     deserters = _exited_before(inspection, first + _SAME_MOMENT_NS)
     if deserters:
         return FirstFailure(ranks=tuple(sorted(deserters)), at_ns=min(deserters.values()))
@@ -55,6 +57,17 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     elif len(together) < len(inspection.snapshot.ranks):
         together = tuple(rank for rank in together if own[rank].at_ns == first)
     return FirstFailure(ranks=together, at_ns=first, is_certain=len(together) == 1)
+
+
+def _raised_alike(ends: dict[int, End], first: tuple[int, ...]) -> set[int]:
+    """Return the ranks that raised by themselves where one of the first ranks did: a missing module, a bad setting."""
+    raised = {rank: end for rank, end in ends.items() if _has_raised_by_itself(end)}
+    lines = {raised[rank].site for rank in first if rank in raised}
+    return {rank for rank, end in raised.items() if end.site in lines}
+
+
+def _has_raised_by_itself(end: End) -> bool:
+    return end.kind is EndKind.RAISED and bool(end.site) and not is_raised_by_others(end)
 
 
 def _killed_for_memory(ends: dict[int, End]) -> int:
@@ -104,7 +117,7 @@ def is_victim(state: RankState, first: FirstFailure | None) -> bool:
 
 
 def may_end_because_of_unseen(inspection: Inspection) -> bool:
-    """Say whether the job may be ending because of a rank that is out of sight: then waiting is no fault of its own."""
+    """Say whether the job may be ending because of a rank that is out of sight: then waiting is not its own fault."""
     return bool(inspection.out_of_sight()) and any(map(may_be_because_of_others, inspection.states()))
 
 

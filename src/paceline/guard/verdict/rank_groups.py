@@ -105,7 +105,7 @@ def _in_call(inspection: Inspection, state: GroupState, call: Call, more: str = 
         ranks=(),
         state=state,
         call=call_name(call),
-        communicator=known.name if known is not None else None,
+        communicator=inspection.name(call.communicator) if known is not None else None,
         sequence=call.sequence or None,
         site=call.site,
         count=call.count if call.count >= 0 else None,

@@ -18,10 +18,12 @@ from paceline.guard.shared_memory.layout import (
     NOTHING,
     OWN_TIMEOUT,
     WINDOW_PREFIX,
+    WITHDRAWN,
 )
 from paceline.guard.shared_memory.operations import BY_NAME, Family, Operation
-from paceline.guard.verdict.count_table import CountTable
 from paceline.guard.verdict.finding import Cause
+from paceline.guard.verdict.rank_facts.count_table import CountTable
+from paceline.guard.verdict.rank_facts.edges import Edges
 from paceline.guard.verdict.rank_names import WorldRank
 
 Channel = tuple[str, int, int]  # communicator, peer (its number there), tag
@@ -56,9 +58,11 @@ class End:
     exit_code: int | None = None
     signal: int | None = None
     at_ns: int = 0
+    origin: str = ""  # file.py:line at which a function raised that the rank had called on another, if that is why
     failed_call: int | None = None  # number of the call that raised, if it was a call
     by_peer: bool = False  # the exception says that another rank has ended or failed
     timed_out: bool = False  # the exception says that a time limit ran out
+    may_be_truncated: bool = False  # it says that a message did not go into its buffer, or leaves it to a status
     at_once: bool = False  # by os._exit, which tells its library nothing: launchers may end the others for it
     memory_bytes: int = 0  # what the rank held when it was last looked at; 0: not known
 
@@ -114,8 +118,8 @@ class Call:
 
     @property
     def is_collective(self) -> bool:
-        """Whether it is one of a communicator's collectives."""
-        return BY_NAME[self.operation].family is Family.COLLECTIVE
+        """Whether it is one of a communicator's collectives, and has a position there: a refused one has none."""
+        return BY_NAME[self.operation].family is Family.COLLECTIVE and not self.flags & WITHDRAWN
 
     @property
     def position(self) -> Position:
@@ -271,12 +275,14 @@ class RankState:
     positions: Mapping[str, int] = field(default_factory=dict)  # communicator -> collectives begun
     freed: frozenset[str] = frozenset()
     finalized_at: str = ""  # file.py:line at which it has called MPI.Finalize, if the script itself did
+    thread_error: str = ""  # the first exception of one of its threads that nobody caught, with its line
     sent: Mapping[Channel, int] = field(default_factory=dict)
     received: Mapping[Channel, int] = field(default_factory=dict)
     given: Mapping[Channel, int] = field(default_factory=dict)  # tokens that it gave to members of windows
     taken: Mapping[Channel, int] = field(default_factory=dict)  # and those of others that it needs no more
     held: Mapping[Channel, int] = field(default_factory=dict)  # locks that it holds; the peer ANY stands for all
     neighbours: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # communicator -> members it exchanges with
+    edges: Mapping[str, Edges] = field(default_factory=dict)  # communicator -> where these exchanges go
     posted: tuple[Call, ...] = ()  # requests under way
     forgotten: frozenset[str] = frozenset()  # communicators that it had, and whose positions are not kept any more
     communicators_known: bool = True  # whether there was room to tell of all
@@ -313,6 +319,10 @@ class RankState:
             return sequence
         is_known = self.windows_known if is_window_or_file(communicator) else self.communicators_known
         return 0 if is_known and communicator not in self.forgotten else None
+
+    def num_sent(self, call: Call) -> int:
+        """Return how many messages it has sent so far to where a send of its own goes, with the same tag."""
+        return self.sent.get((call.communicator, call.peer, call.tag), 0)
 
     def call(self, number: int | None) -> Call | None:
         """Return a call by its number, if it is remembered."""

@@ -97,6 +97,8 @@ def call_detail(inspection: Inspection, call: Call) -> str:
     elif call.family is Family.EXCHANGE:
         parts.append(f"to {member_rank(inspection, call, call.peer)}, {tag_text(call.tag)}")
         parts.append(f"from {member_rank(inspection, call, call.source)}, {tag_text(call.source_tag)}")
+    elif call.family in (Family.REMOTE, Family.ACCESS):
+        return f"on {member_rank(inspection, call, call.peer)}"
     elif call.family is Family.EPOCH:
         return _epoch_text(inspection, call)
     elif call.family is Family.LOCK:

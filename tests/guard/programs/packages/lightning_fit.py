@@ -1,4 +1,7 @@
-"""A Lightning Trainer whose ranks read shards of their own; without `even` rank 1 has one batch less."""
+"""A Lightning Trainer whose ranks read shards of their own; without `even` rank 1 has one batch less.
+
+Without a launcher, Lightning starts the second rank by itself.
+"""
 
 import gc
 import os
@@ -29,9 +32,9 @@ class Line(lightning.LightningModule):
 
 
 trainer = lightning.Trainer(
-    accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]), strategy=DDPStrategy(process_group_backend="gloo"),
-    max_epochs=1, use_distributed_sampler=False, logger=False, enable_checkpointing=False,
-    enable_progress_bar=False, enable_model_summary=False,
+    accelerator="cpu", devices=int(os.environ.get("WORLD_SIZE", "2")),
+    strategy=DDPStrategy(process_group_backend="gloo"), max_epochs=1, use_distributed_sampler=False,
+    logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
 )  # fmt: skip
 trainer.fit(Line())  # <- here
 print("rank", trainer.global_rank, "trained")

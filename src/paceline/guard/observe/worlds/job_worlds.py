@@ -73,7 +73,7 @@ def join_linked(jobs: Sequence[JobMembers], links: Iterable[Link]) -> list[JobMe
     ... )
     >>> (job,) = join_linked([parents, spawned], [Link(first="p", second="s", name="the spawned WORLD")])
     >>> job.processes, job.world_ranks[3]
-    ({0: 'p0', 1: 'p1', 3: 's1'}, WorldRank(rank=1, world='the spawned WORLD'))
+    ({0: 'p0', 1: 'p1', 3: 's1'}, WorldRank(rank=1, world='the spawned WORLD', others=()))
     """
     joined = list(jobs)
     for link in links:

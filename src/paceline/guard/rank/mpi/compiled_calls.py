@@ -88,14 +88,14 @@ def _has_buffer(function: Any) -> bool:
 def _fail_wait(recorder: Recorder, number: int, posted: list[PostedRequest], error: BaseException) -> None:
     """Say that a wait for one request has raised: it is the call that posted it which failed, and the wait too."""
     recorder.fail(number)
-    SESSION.note_failure(error, posted[0].record)
+    SESSION.note_failure(error, posted[0].record, was_posted=True)
     recorder.unblock(number)
     posted[0].settle()
 
 
 def _fail_wait_for_all(recorder: Recorder, number: int, posted: list[PostedRequest], error: BaseException) -> None:
     """Say that a wait for several requests has raised: which of them failed is not known."""
-    SESSION.note_failure(error, number)
+    SESSION.note_failure(error, number, was_posted=True)
     recorder.unblock(number)
     for one in posted:
         one.settle()

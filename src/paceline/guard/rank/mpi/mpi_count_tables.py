@@ -3,7 +3,7 @@
 TABLES and NEIGHBOUR_TABLES say which operations have one, and which method reads it from the arguments, just as the
 user gave them and under mpi4py's names. A buffer argument is understood as mpi4py understands it, down to the counts
 that it works out for itself. What cannot be read is left to mpi4py, which says better what is wrong with it: then there
-is no table, and nothing is compared.
+is not a table, and nothing is compared.
 """
 
 # ruff: noqa: D102 (the methods are entries of a table: each is named after the operation whose arguments it reads)

@@ -150,7 +150,10 @@ class MpiWatch:
         sources, destinations = vars(self.mpi.Topocomm)["inoutedges"].__get__(new)
         members = sorted({member for member in (*sources, *destinations) if member >= 0})  # others are PROC_NULL
         if SESSION.recorder is not None and len(members) <= _MOST_NEIGHBOURS:
-            text = {"neighbours": members, "of": communicator.identity}
+            text: dict[str, object] = {"neighbours": members, "of": communicator.identity}
+            for name, edges in (("sources", sources), ("destinations", destinations)):
+                if (ends := sorted({member for member in edges if member >= 0})) != members:
+                    text[name] = ends
             SESSION.recorder.ring.write_text(text, reserve=_HANDLE_RESERVE)
 
 

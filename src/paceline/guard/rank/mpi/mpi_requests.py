@@ -97,6 +97,7 @@ def watched_requests(base: Any, requests: FollowedRequests, mpi: Any, compiled: 
     watch(("Cancel", "cancel", "Free", "free"), lambda function: _watched_give_up(function, find))
     if base is mpi.Prequest:  # the Start of a Grequest makes one
         watch(("Start",), lambda function: _watched_start(function, find))
+        watch(("Pready", "Pready_range", "Pready_list"), lambda function: _watched_ready(function, find))
         watch(("Startall",), lambda function: classmethod(_watched_start_all(function, find)))
     return members
 
@@ -174,7 +175,19 @@ def _watched_start(function: Any, find: _Find) -> Any:
     return named_like(start, function)
 
 
+def _watched_ready(function: Any, find: _Find) -> Any:
+    """Return a call by which parts of a message may go: it tells others something without a record of its own."""
+
+    def ready(self: Any, *args: Any, **named: Any) -> Any:
+        if (posted := find(self)) is not None:
+            posted.recorder.remarks.speak()
+        return function(self, *args, **named)
+
+    return named_like(ready, function)
+
+
 def _start(posted: PostedRequest) -> None:
+    posted.recorder.remarks.speak()
     if posted.is_active:
         _say_misuse(posted, "restarted")
         posted.settle()

@@ -46,6 +46,7 @@ class RankRemarks:
         self._num_unfreed: dict[int, int] = {}  # persistent requests, by site
         # Objects are dropped at any moment, even while a text is written: what is to be said of them waits here.
         self.dropped: deque[DroppedRequest] = deque()
+        self.on_start: list[Callable[[], None]] = []  # asked before a message goes of which there is no record
         self._orphans: list[DroppedRequest] = []  # those that a copy of the object may still complete
         self._left: dict[str, Callable[[], Iterable[DroppedRequest]]] = {}  # by carrier
 
@@ -92,6 +93,11 @@ class RankRemarks:
     def ask_at_end(self, carrier: str, left: Callable[[], Iterable[DroppedRequest]]) -> None:
         """Ask at the end which requests of a carrier are under way and have not been waited for."""
         self._left[carrier] = left
+
+    def speak(self) -> None:
+        """Note that this rank tells another something, by a message of which there is no record."""
+        for note in self.on_start:
+            note()
 
     def say_dropped(self) -> None:
         """Say which requests were dropped. Those of MPI may have been copied: a wait for the copy takes it back."""

@@ -85,7 +85,7 @@ class OpenEpochs:
 
 
 @dataclass(slots=True)
-class _UnderWay:
+class _OpenAccess:
     """An access that is not complete."""
 
     access: Access
@@ -110,8 +110,9 @@ class WindowLog:
         """
         self._recorder, self._window, self._parent, self.board = recorder, window, parent, board
         self.epochs = OpenEpochs()
-        self._under_way: list[_UnderWay] = []
+        self._under_way: list[_OpenAccess] = []
         self._completed: list[tuple[Access, int]] = []  # under locks, with the number of the next record by then
+        self._synchronised_at = -1  # position on the parent at which what others did may have been seen in memory
         self._others: deque[Access] = deque(maxlen=NUM_ACCESSES * max(1, len(window.ranks)))
 
     @property
@@ -123,6 +124,11 @@ class WindowLog:
     def member(self) -> int:
         """The number of this rank in the window."""
         return self._window.member
+
+    @property
+    def index(self) -> int:
+        """The number of the window in the ring."""
+        return self._window.index
 
     @property
     def num_members(self) -> int:
@@ -139,6 +145,8 @@ class WindowLog:
         order = epochs.order_of(target)
         if not order:
             self._say_outside(access)
+        elif order == BY_LOCK and self._synchronised_at == self._recorder.position(self._parent):
+            return  # memory itself may have told this rank when to do it
         elif len(self._under_way) < MOST_UNDER_WAY:
             first = self._recorder.position(self._parent) if order == BY_LOCK else epochs.num_fences
             if order == BY_GROUP:
@@ -152,7 +160,7 @@ class WindowLog:
                 self._recorder.buffers.begin(unposted(access.site, access.operation), memory)
             if access.does == WRITES and memory:
                 access = access._replace(content=memory[0].content())
-            self._under_way.append(_UnderWay(access, () if has_request else memory, fetches, is_alone))
+            self._under_way.append(_OpenAccess(access, () if has_request else memory, fetches, is_alone))
 
     # calls that complete accesses
 
@@ -192,7 +200,7 @@ class WindowLog:
         if only_here:
             self._let_go(target)
 
-        def is_done(one: _UnderWay) -> bool:
+        def is_done(one: _OpenAccess) -> bool:
             is_there = one.access.order == BY_LOCK and target in (ANY, one.access.target)
             return is_there and (not only_here or one.fetches)
 
@@ -201,12 +209,24 @@ class WindowLog:
         number = self._recorder.ring.words[layout.NUM_RECORDS]
         self._completed += [(one.access._replace(last=now), number) for one in done if not one.is_alone]
 
-    def settle(self) -> None:
-        """Show what was completed under locks, with what this rank has done since: asked before it does more."""
+    def settle(self, *, speaks: bool = False) -> None:
+        """Show what was completed under locks, with what this rank has done since: asked before it does more.
+
+        It may be about to tell others something in a way of which there is no record (`speaks`).
+        """
         if self._completed:
             done, self._completed = self._completed, []
-            accesses = [access._replace(is_last_word=self._meets_all(number, access.last)) for access, number in done]
-            self._show(accesses)
+            self._show(
+                [
+                    access._replace(is_last_word=not speaks and self._meets_all(number, access.last))
+                    for access, number in done
+                ]
+            )
+
+    def synchronise(self) -> None:
+        """Note that this rank looks at its part anew: it may see by that what others have done, and go by it."""
+        self.settle(speaks=True)
+        self._synchronised_at = self._recorder.position(self._parent)
 
     def left(self) -> list[DroppedRequest]:
         """Return what is open at the end, once: accesses that nothing has completed, or else locks."""
@@ -222,7 +242,7 @@ class WindowLog:
 
     # what they share
 
-    def _take(self, is_done: Callable[[_UnderWay], bool]) -> list[_UnderWay]:
+    def _take(self, is_done: Callable[[_OpenAccess], bool]) -> list[_OpenAccess]:
         """Take out the accesses that are complete."""
         done = [one for one in self._under_way if is_done(one)]
         if done:
@@ -252,7 +272,7 @@ class WindowLog:
         if self.board is not None:
             self._others.extend(self.board.news())
 
-    def _say_among(self, done: Iterable[_UnderWay]) -> None:
+    def _say_among(self, done: Iterable[_OpenAccess]) -> None:
         for pair in find_conflicts_among([one.access for one in done]):
             self._say_conflict(pair, pair[1].site)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.guard.rank.compiled_recorder import COMPILED
+from paceline.guard.rank.torch.torch_collective_arguments import plain_places
 from paceline.guard.rank.torch.torch_module import TorchWatch
 from paceline.guard.rank.watched_process import SESSION
 
@@ -21,7 +22,9 @@ def reading_call(
     """
     if COMPILED is None:
         return _in_python(watch, function, read, follow)
-    compiled = COMPILED.WatchedTorchCollective(SESSION, watch, watch.inside, function, follow, code, read, is_plain)
+    compiled = COMPILED.WatchedTorchCollective(
+        watch.arguments, function, follow, code, read, is_plain, plain_places(read)
+    )
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:  # a function, as torch's compiler expects one

@@ -10,7 +10,7 @@ use is in torch_collectives.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size, dtype_only, sum_sizes
 from paceline.guard.rank.torch.torch_module import TorchWatch, member_number
@@ -185,3 +185,47 @@ READERS: dict[str, tuple[str, Callable[..., TorchCollectiveArguments]]] = {
     "broadcast_object_list": ("broadcast_object_list", TorchCollectiveReader.broadcast_object_list),
     "scatter_object_list": ("scatter_object_list", TorchCollectiveReader.scatter_object_list),
 }
+
+
+class TorchPlaces(NamedTuple):
+    """Where a plain call has the arguments that are read, as numbers from 0. Compiled code reads these.
+
+    -1 stands for what there is none of. A plain call gives `least` to `most` arguments without their names, its tensor
+    among them, and its root as a rank of the job. All others are left to the reader.
+    """
+
+    tensor: int
+    reduction: int
+    group: int
+    returns_work: int
+    root: int
+    least: int
+    most: int
+    root_name: str
+
+
+# by the name of the reader's method: the parameter whose size counts, or None. All others are read by the reader alone.
+_SIZED: dict[str, str | None] = {
+    "barrier": None,
+    "broadcast": "tensor",
+    "all_reduce": "tensor",
+    "reduce": "tensor",
+    "gather": "tensor",
+    "scatter": "tensor",
+    "all_gather_into_tensor": "input_tensor",
+    "reduce_scatter_tensor": "output",
+}
+
+
+def plain_places(read: Any) -> TorchPlaces | None:
+    """Return where a call has the arguments that a reader's method reads; None if only that can read them."""
+    if read.__name__ not in _SIZED:
+        return None
+    code, sized = read.__code__, _SIZED[read.__name__]
+    place = {parameter: number - 1 for number, parameter in enumerate(code.co_varnames[: code.co_argcount])}
+    root_name = next((parameter for parameter in ("src", "dst") if parameter in place), "")
+    tensor = -1 if sized is None else place[sized]
+    return TorchPlaces(
+        tensor=tensor, reduction=place.get("op", -1), group=place["group"], returns_work=place["async_op"],
+        root=place.get(root_name, -1), least=tensor + 1, most=place["async_op"] + 1, root_name=root_name,
+    )  # fmt: skip

@@ -66,6 +66,7 @@ class TorchTableReader:
         num_members = len(communicator.ranks)
         if not output_split_sizes and not input_split_sizes:
             return None  # equal parts: how large they are is compared without a table
+        self._check_types(input, output)
         return self._split(input, input_split_sizes, num_members), self._split(output, output_split_sizes, num_members)
 
     def all_to_all(
@@ -73,17 +74,20 @@ class TorchTableReader:
         async_op: bool = False,
     ) -> Table:  # fmt: skip
         num_members = len(communicator.ranks)
+        self._check_types(*input_tensor_list, *output_tensor_list)
         return self._amounts(input_tensor_list, num_members), self._amounts(output_tensor_list, num_members)
 
     def all_gather(
         self, communicator: Communicator, tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False
     ) -> Table:
+        self._check_types(tensor, *tensor_list)
         return all_gather_table(self._amount(tensor), self._amounts(tensor_list, len(communicator.ranks)))
 
     def reduce_scatter(
         self, communicator: Communicator, output: Any, input_list: Any, op: Any = None, group: Any = None,
         async_op: bool = False,
     ) -> Table:  # fmt: skip
+        self._check_types(output, *input_list)
         return reduce_scatter_table(self._amounts(input_list, len(communicator.ranks)), self._amount(output))
 
     def gather(
@@ -94,6 +98,7 @@ class TorchTableReader:
         if not 0 <= root < len(communicator.ranks):
             return None
         is_root = communicator.member == root
+        self._check_types(tensor, *(gather_list or ()))
         expects = self._amounts(gather_list, len(communicator.ranks)) if is_root else None
         return gather_table(communicator, root, self._amount(tensor), expects)
 
@@ -105,8 +110,19 @@ class TorchTableReader:
         if not 0 <= root < len(communicator.ranks):
             return None
         is_root = communicator.member == root
+        self._check_types(tensor, *(scatter_list or ()))
         sends = self._amounts(scatter_list, len(communicator.ranks)) if is_root else None
         return scatter_table(communicator, root, sends, self._amount(tensor))
+
+    def _check_types(self, *tensors: Any) -> None:
+        """Raise for tensors of different types: torch refuses them on this rank alone, whatever the others give.
+
+        A table of such a call would let it be told in two ways, by who is faster: torch, or a rank that compares.
+        """
+        if len({tensor.dtype for tensor in tensors}) > 1:
+            types = [self._size(tensor)[0] for tensor in tensors]
+            if len({_REAL.get(dtype, dtype) for dtype in types}) > 1:
+                raise ValueError("torch refuses tensors of different types")
 
     def _amount(self, tensor: Any) -> int:
         dtype, num_bytes, _ = self._size(tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from typing import Any
 
@@ -35,7 +36,7 @@ def watched_init(watch: TorchWatch, function: Any) -> Any:
         else:
             value = unwatched(*args, **named)
         if watch.world is None and module.is_initialized():
-            watch.join(module.get_rank(), module.get_world_size(), _job_name(args, named))
+            watch.join(module.get_rank(), module.get_world_size(), job_name(args, named))
         if watch.world is not None:
             watch.groups[module.GroupMember.WORLD] = watch.world
             watch.learn_backend(module.GroupMember.WORLD, watch.world)
@@ -54,13 +55,17 @@ def _read_membership(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[int,
         if method is None or method.startswith("env://") or rank >= 0:
             rank = rank if rank >= 0 else int(os.environ["RANK"])
             world_size = world_size if world_size > 0 else int(os.environ["WORLD_SIZE"])
-            return rank, world_size, _job_name(args, named)
+            return rank, world_size, job_name(args, named)
     except (KeyError, ValueError, AttributeError, TypeError):
         return None
     return None
 
 
-def _job_name(args: tuple[Any, ...], named: dict[str, Any]) -> str:
+# an address that every host has for itself alone
+_LOOPBACK = re.compile(r"(tcp://)?(localhost(?![\w.-])|127\.|::1$|\[::1\])")
+
+
+def job_name(args: tuple[Any, ...], named: dict[str, Any]) -> str:
     """Return what tells this job from others that run at the same time."""
     method = named.get("init_method", args[1] if len(args) > 1 else None)
     store = named.get("store", args[5] if len(args) > 5 else None)
@@ -69,8 +74,13 @@ def _job_name(args: tuple[Any, ...], named: dict[str, Any]) -> str:
     # a launcher may start the same job again at the same address
     attempt = [os.environ.get(name, "") for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")]
     if method is not None and not method.startswith("env://"):
-        return " ".join([method.partition("?")[0], *attempt])
-    return " ".join([os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", ""), *attempt])
+        return " ".join([_of_host(method.partition("?")[0]), *attempt])
+    return " ".join([_of_host(os.environ.get("MASTER_ADDR", "")), os.environ.get("MASTER_PORT", ""), *attempt])
+
+
+def _of_host(address: str) -> str:
+    """Return an address so that it is the same on two hosts only if it leads to the same place from both."""
+    return f"{address} {os.uname().nodename}" if _LOOPBACK.match(address) else address
 
 
 def watched_destroy(watch: TorchWatch, function: Any) -> Any:

@@ -77,9 +77,13 @@ class TorchWatch:
         self.work_classes: set[type] = set()  # those whose waits are watched
         self.handles: LiveHandles | None = None
         self.size: Callable[[Any], Size] = self._size
+        self.arguments: Any = None  # what compiled functions need to read theirs, if there are such functions
         if COMPILED is not None:
             sizes = {dtype: (code, dtype.itemsize) for dtype, code in self.dtypes.items() if hasattr(dtype, "itemsize")}
-            self.size = COMPILED.TensorSizes(sizes, self._size).size
+            compiled = COMPILED.TensorSizes(sizes, self._size)
+            self.size = compiled.size
+            reductions = ((None, self._sum_code), (self._sum, self._sum_code), *self._reductions.items())
+            self.arguments = COMPILED.TorchArguments(SESSION, self, self.inside, compiled, reductions)
         self.on_other_sizes: list[Callable[[Callable[[Any], Size]], None]] = []  # of readers that keep `size`
         self.on_join: list[Callable[[Recorder], None]] = []
         self._number = 1  # of the world that is made next, or in use: attempts to make one do not count

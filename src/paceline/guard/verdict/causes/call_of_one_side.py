@@ -87,6 +87,8 @@ def _explain_alone(deviation: Deviation) -> Explanation:
     name = f"{call_name(call)} {deviation.place(call)}"
     caller = f" from {call.callers[0]}" if call.callers else ""
     then = f"from there on {verb(odd, 'its', 'their')} calls pair up with the wrong calls of the other ranks"
+    if deviation.is_across:
+        then = f"{verb(odd, 'it waits', 'they wait')} there for the other ranks, which wait elsewhere"
     return Explanation(
         ranks=deviation.out_of_line,
         summary=f"{name_ranks(odd)} {verb(odd, 'makes', 'make')} the {name}, which no other rank has made; {then}",

@@ -106,7 +106,7 @@ def explain_send_to_others(inspection: Inspection, calls: Mapping[int, Call]) ->
         last = {
             other: send
             for other, send in to_all.items()
-            if other not in (rank, sender) and _num_made(inspection, other, call)
+            if other not in (rank, sender) and _would_receive(inspection, other, call, send)
         }
         mine = {line_of(send) for send in sends if known.rank_of(send.peer) == rank}
         lines = {line_of(send) for send in last.values()}
@@ -125,6 +125,16 @@ def explain_send_to_others(inspection: Inspection, calls: Mapping[int, Call]) ->
             )
         ]
     return []
+
+
+def _would_receive(inspection: Inspection, rank: int, call: Call, send: Call) -> bool:
+    """Say whether a rank receives the message of a send where another waits for one, or nowhere at all."""
+    state = inspection.state(rank)
+    history = state.history if state is not None else ()
+    received = [past for past in history if past.family in (*_RECEIVING, Family.PROBE)]
+    there = [past for past in received if line_of(past) == line_of(call)]
+    takes = [past for past in received if past.incoming.takes(call.incoming.source, send.tag)]
+    return any(past in takes for past in there) or (bool(there) and not takes)
 
 
 def _is_remembered(state: RankState) -> bool:

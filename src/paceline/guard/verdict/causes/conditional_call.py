@@ -86,9 +86,11 @@ def explain_call_of_some(
         return None
     odd = waiting if len(waiting) < len(ended) else ended
     under = f", under `if {condition.head}`" if condition else ""
+    known = inspection.communicator(position.communicator)
+    only = "only " if known is None or {*waiting, *ended} >= {*known.ranks} else ""  # else others may still come
     return Explanation(
         ranks=tuple(sorted(odd)),
-        summary=f"only {name_ranks(waiting)} {verb(waiting, 'makes', 'make')} the {call_name(call)} at {call.site}"
+        summary=f"{only}{name_ranks(waiting)} {verb(waiting, 'makes', 'make')} the {call_name(call)} at {call.site}"
         f"{under}; {name_ranks(ended)} ended without it",
         cause=Cause.RANK_CONDITIONAL_CALL,
         advice=f"let every rank make the {call_name(call)} at {call.site}, or none",

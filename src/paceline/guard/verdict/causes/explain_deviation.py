@@ -27,11 +27,14 @@ from paceline.guard.verdict.causes.conditional_call import (
     explain_fork,
 )
 from paceline.guard.verdict.causes.deviation import Deviation
+from paceline.guard.verdict.causes.held_back_gradients import advise_on_held_back
 from paceline.guard.verdict.causes.library_loop import explain_library_loop
+from paceline.guard.verdict.causes.recursion_depth import calls_itself, explain_depth
 from paceline.guard.verdict.causes.uneven_loop import advise_on_loop, explain_left_early, explain_stayed_longer
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import Line, line_of
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.snapshot import Call
 from paceline.guard.verdict.source.passed_over import (
     can_be_left_out,
     can_be_left_out_of,
@@ -41,6 +44,7 @@ from paceline.guard.verdict.source.passed_over import (
     counts_steps,
     is_led_to_by_method,
     is_told_to_pass_over,
+    may_be_held_back,
     may_come_after_several_rounds,
 )
 from paceline.guard.verdict.source.related_lines import is_loop_of_steps, names_a_rank, relate_calls
@@ -50,8 +54,16 @@ from paceline.guard.verdict.wording import call_name, call_place, name_ranks, ve
 
 def explain_deviation(inspection: Inspection, deviation: Deviation) -> list[Explanation]:
     """Explain the two sides of a first difference."""
+    explanations = _explain_sides(inspection, deviation)
+    return [advise_on_held_back(inspection, deviation, explanation) for explanation in explanations]
+
+
+def _explain_sides(inspection: Inspection, deviation: Deviation) -> list[Explanation]:
     if _are_on_two_sides(inspection, deviation):
         return [_explain_difference(deviation)]  # each side has calls of its own: no line had to lead both to one
+    depth = explain_depth(deviation)
+    if depth is not None:
+        return [depth]
     relation = relate_calls(inspection, deviation.usual_call, deviation.odd_call)
     has_one_order = relation is not None and relation.fork is None  # the lines of a function, but for branches of an if
     if is_another_order(deviation) and not has_one_order:
@@ -187,6 +199,7 @@ def _left_early_or_out(
     if not may_skip:
         return [early]
     is_skip = is_told_to_pass_over(inspection, call, loop, file) or not is_loop_of_steps(loop)
+    is_skip = is_skip or may_be_held_back(inspection, call)
     return [skipped, early] if is_skip else [early, skipped]
 
 
@@ -194,16 +207,33 @@ def _explain_end_of_loop(
     inspection: Inspection, deviation: Deviation, relation: LineRelation, loop: SourceBlock, *, of_odd: bool
 ) -> tuple[Explanation | None, bool]:
     """Explain a loop that only one side is still in, unless it cannot end early; and say if its call may be skipped."""
-    call, explain = (
-        (deviation.odd_call, explain_stayed_longer) if of_odd else (deviation.usual_call, explain_left_early)
-    )
-    after = deviation.usual_call if of_odd else deviation.odd_call
-    may_skip = can_be_left_out_of(inspection, call, loop, relation.file)
-    ends_early = can_end_early(inspection, call, loop, relation.file)
+    sides = deviation.mirrored() if of_odd else deviation
+    call, after, explain = sides.usual_call, sides.odd_call, explain_stayed_longer if of_odd else explain_left_early
+    may_skip = can_be_left_out_of(inspection, call, loop, relation.file) or may_be_held_back(inspection, call)
+    left = _loop_that_was_left(inspection, sides, relation, loop)
+    if left is None or calls_itself(call):
+        return None, may_skip
+    call, loop, file = left
+    ends_early = can_end_early(inspection, call, loop, file)
     if not ends_early or may_come_after_several_rounds(inspection, after, call):
         return None, may_skip  # calls since the last of those after the loop need not be of one pass through it
-    advice = advise_on_loop(inspection, call, loop, relation.file)
-    return explain(deviation, loop, relation.file, in_steps=not may_skip, advice=advice), may_skip
+    advice = advise_on_loop(inspection, call, loop, file)
+    return explain(deviation, loop, file, in_steps=not may_skip, advice=advice), may_skip
+
+
+def _loop_that_was_left(
+    inspection: Inspection, sides: Deviation, relation: LineRelation, loop: SourceBlock
+) -> tuple[Call, SourceBlock, str] | None:
+    """Return the loop that the odd ranks have left: their own, if they make the call of the others at another line."""
+    call = sides.usual_call
+    state = inspection.state(sides.odd[0]) if call.role else None
+    own = [past for past in (state.history if state is not None else ()) if line_of(past) == line_of(call)]
+    if not own or own[-1].site == call.site:
+        return call, loop, relation.file
+    theirs = relate_calls(inspection, own[-1], sides.odd_call)
+    if theirs is None or theirs.first_loop is None:
+        return None
+    return own[-1], theirs.first_loop, theirs.file
 
 
 def _more_calls(
@@ -231,7 +261,7 @@ def _stayed_or_repeated(
     longer, may_skip = _explain_end_of_loop(inspection, deviation, relation, loop, of_odd=True)
     if longer is None:
         return [once_more]
-    if not is_loop_of_steps(loop):
+    if not is_loop_of_steps(loop) or may_be_held_back(inspection, deviation.odd_call):
         return [once_more, longer]
     return [longer, once_more] if may_skip else [longer]
 

@@ -8,13 +8,14 @@ from paceline.guard.verdict.causes.conditional_call import explain_call_of_some
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
 from paceline.guard.verdict.causes.lost_messages.missing_message import explain_missing_message
+from paceline.guard.verdict.causes.recursion_depth import calls_itself
 from paceline.guard.verdict.causes.uneven_loop import EVEN_STEPS, advise_on_loop
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import find_first_difference, line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import open_call
 from paceline.guard.verdict.snapshot import Call, End, EndKind, Position
-from paceline.guard.verdict.source.passed_over import outermost_loop
+from paceline.guard.verdict.source.passed_over import is_told_to_pass_over, outermost_loop
 from paceline.guard.verdict.source.user_source import relate
 from paceline.guard.verdict.wording import call_name, in_part_text, name_rank, name_ranks, nth, verb
 
@@ -59,7 +60,8 @@ def explain_end(
             )
         ]  # fmt: skip
     if not ends:
-        return [
+        known = _explain_by_history(inspection, ranks, waiting, position) if position is not None else []
+        return known or [
             Explanation(
                 ranks=ranks, summary=f"{name_ranks(ranks)} freed the communicator; {needed}", cause=Cause.EARLY_EXIT,
                 advice="free a communicator, or destroy a group, only after the last collective on it",
@@ -132,7 +134,7 @@ def _cause_of_end(end: End) -> tuple[Cause, str]:
     """Return why a rank ended, and what to change."""
     if end.kind is EndKind.RAISED:
         cause = end.cause or Cause.EXCEPTION
-        advice = f"fix the exception raised at {end.site}, or notify the other ranks before exiting"
+        advice = f"fix the exception raised at {end.origin or end.site}, or notify the other ranks before exiting"
     elif end.kind is EndKind.KILLED:
         cause = end.cause or Cause.KILLED
         advice = "find out who sent the signal: the system's log, the batch system, another program"
@@ -187,6 +189,13 @@ def _explain_fewer_steps(
     loop = outermost_loop(inspection, call)
     cause = Cause.UNEVEN_STEPS
     advice = advise_on_loop(inspection, call, loop, loop.file) if loop is not None else EVEN_STEPS
+    if calls_itself(call):
+        advice = (
+            f"let every rank call the function at {call.site} to the same depth: decide together what ends it, by an "
+            "all_reduce of the flag or of the value"
+        )
+    if loop is not None and is_told_to_pass_over(inspection, call, loop, loop.file):
+        cause, advice = Cause.SKIPPED_CALL, _find_left_out(ended, call)
     calls = f"after {rounds} {'call' if rounds == 1 else 'calls'}"
     state = inspection.state(ended[0])
     last = open_call(state) if state is not None else None
@@ -201,12 +210,23 @@ def _explain_fewer_steps(
         )
     return Explanation(
         ranks=ended,
-        summary=f"{name_ranks(ended)} ended{f' ({line})' if line else ''} {calls} of {call_name(call)} at {call.site}; "
-        f"{name_ranks(waiting)} "
-        f"{are} in the {nth(more)} and {wait} for {verb(ended, 'it', 'them')}",
+        summary=f"{name_ranks(ended)} {_left_text(inspection, ended)}{f' ({line})' if line else ''} {calls} of "
+        f"{call_name(call)} at {call.site}; {name_ranks(waiting)} {are} in the {nth(more)} and {wait} for "
+        f"{verb(ended, 'it', 'them')}",
         cause=cause,
         advice=advice,
     )
+
+
+def _find_left_out(ended: Sequence[int], call: Call) -> str:
+    return (
+        f"find out whether {name_ranks(ended)} left out the {call_name(call)} at {call.site} (a skipped batch, a "
+        "caught exception, a condition that only some ranks meet): every rank must make it as often as the others"
+    )
+
+
+def _left_text(inspection: Inspection, ranks: Sequence[int]) -> str:
+    return "ended" if all(map(inspection.has_ended, ranks)) else "freed the communicator"
 
 
 def _is_told_to_end(inspection: Inspection, rank: int, call: Call) -> bool:
@@ -227,6 +247,9 @@ def _is_told_to_end(inspection: Inspection, rank: int, call: Call) -> bool:
 
 
 def _num_calls_from(call: Call, past: Mapping[int, Call]) -> int:
+    """Count the calls from a line; those of a function that calls itself at any depth."""
+    if calls_itself(call):
+        return sum(1 for other in past.values() if (other.operation, other.site) == (call.operation, call.site))
     return sum(1 for other in past.values() if line_of(other) == line_of(call))
 
 

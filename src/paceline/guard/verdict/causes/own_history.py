@@ -108,9 +108,9 @@ def _send_left_out(inspection: Inspection, sender: int, receiver: int, call: Cal
     # waits are left out: on a backend that only enqueues, a rank may wait for one call again and again
     past = [item for item in (state.history if state is not None else ()) if item.family is not Family.WAIT]
     if any(item.family in _RECEIVING and item.incoming.source == ANY for item in past):
-        return None  # whom it sends to next depends on who was first: that is no habit
+        return None  # whom it sends to next depends on who was first: that is not a habit
     begin = next((at for at, item in enumerate(past) if not item.is_collective), len(past))
-    past = past[begin:]  # what is done once at the start is no round
+    past = past[begin:]  # what is done once at the start is not a round
     with_tags = _left_out_by_habit(past, [(*line_of(item), item.peer, item.tag) for item in past])
     without = _left_out_by_habit(past, [(*line_of(item), item.peer, 0) for item in past])
     known = inspection.communicator(call.communicator)

@@ -48,7 +48,7 @@ def _num_made(inspection: Inspection, rank: int, call: Call) -> int:
 def _explain(
     inspection: Inspection, waiting: Sequence[int], late: Sequence[int], call: Call, theirs: Call
 ) -> Explanation:
-    """Tell who stands where; the fewer of both are out of line, or all of them if they are as many."""
+    """Tell who stands where; the fewer of both are out of line, or all of them if both are equally many."""
     place = _place(inspection, call)
     every = f"every member of {inspection.name(call.communicator)} must make it, or none"
     cause, advice = Cause.DIFFERENT_COLLECTIVES, f"let {name_ranks(late)} make the {place}, or {name_ranks(waiting)} "

@@ -15,6 +15,7 @@ from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, Position
+from paceline.guard.verdict.source.passed_over import may_be_left_out_of_a_round
 from paceline.guard.verdict.source.related_lines import goes_through_tensors
 from paceline.guard.verdict.wording import call_name, name_rank, name_ranks, size_text, verb
 
@@ -44,13 +45,23 @@ def explain_sizes(inspection: Inspection, position: Position, calls: Mapping[int
         usual, usual_ranks, odd, odd_ranks = odd, odd_ranks, usual, usual_ranks
         left_out = calls_left_out(past, usual, odd)
     if left_out:  # a rank that goes through its tensors in another order has come as far
-        return [_explain_left_out(calls, usual_ranks, odd_ranks), _explain_order(calls, usual_ranks, odd_ranks)]
+        skipped = _explain_left_out(calls, usual_ranks, odd_ranks, why=", as comes after it in earlier rounds")
+        order = _explain_order(calls, usual_ranks, odd_ranks)
+        return (
+            [skipped, order] if len(left_out) == 1 else [order, skipped]
+        )  # rather another order than several left out
     if odd not in past or ties:
         return _explain_by_what_follows(inspection, position, calls, sides)
     order, again = _explain_order(calls, usual_ranks, odd_ranks), _explain_again(calls, usual_ranks, odd_ranks)
+    if odd == past[0] and odd not in past[1:] and len(past) > 1:  # rather the next round than another order
+        return [_explain_left_out(calls, usual_ranks, odd_ranks, why=", with which all ranks began"), order]
     if odd != past[-1]:
         return [order]
-    return [order, again] if usual in past else [again, order]  # an order shows in tensors that have come before
+    if usual in past:
+        return [order, again]  # an order shows in tensors that have come before
+    if may_be_left_out_of_a_round(inspection, calls[odd_ranks[0]]):  # its next tensor may have the size of the last one
+        return [_explain_left_out(calls, usual_ranks, odd_ranks), again, order]
+    return [again, order]
 
 
 def brings_several_tensors(inspection: Inspection, position: Position, calls: Mapping[int, Call]) -> bool:
@@ -64,13 +75,15 @@ def brings_several_tensors(inspection: Inspection, position: Position, calls: Ma
     return len(brought) > 1 or any(goes_through_tensors(inspection, call) for call in calls.values())
 
 
-def _explain_left_out(calls: Mapping[int, Call], usual_ranks: Sequence[int], odd_ranks: Sequence[int]) -> Explanation:
+def _explain_left_out(
+    calls: Mapping[int, Call], usual_ranks: Sequence[int], odd_ranks: Sequence[int], *, why: str = ""
+) -> Explanation:
     call, next_call = calls[usual_ranks[0]], calls[odd_ranks[0]]
     name = f"{call_name(call)} of {size_text(call)} at {call.site}"
     return Explanation(
         ranks=tuple(odd_ranks),
         summary=f"{name_ranks(odd_ranks)} left out the {name}: {verb(odd_ranks, 'it brings', 'they bring')} "
-        f"{size_text(next_call)}, as comes after it in earlier rounds, where {name_ranks(usual_ranks)} "
+        f"{size_text(next_call)}{why}, where {name_ranks(usual_ranks)} "
         f"{verb(usual_ranks, 'brings', 'bring')} {size_text(call)}",
         cause=Cause.SKIPPED_CALL,
         advice=f"find out why {name_ranks(odd_ranks)} left out the {name} (a tensor without a gradient, a caught "
@@ -129,6 +142,8 @@ def _explain_by_what_follows(
     call, theirs = calls[odd[0]], calls[ahead[0]]
     if _has_brought_one_size(inspection, position, ahead[0], theirs):
         return []  # the others have come to a larger batch since, and this rank sooner
+    if _has_brought_one_size(inspection, position, ahead[0], call):
+        return []  # it brought another size once, and then again what all have brought so far
     place = f"{call_name(call)} at {call.site}"
     brings = (
         f"{name_ranks(odd)} {verb(odd, 'brings', 'bring')} {size_text(call)} to the {place} where {name_ranks(ahead)} "

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence, Set
 
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.operations import Family
-from paceline.guard.verdict.causes.across_communicators import explain_across
+from paceline.guard.verdict.causes.across_groups.across_communicators import explain_across
+from paceline.guard.verdict.causes.across_groups.sister_groups import explain_by_sisters
+from paceline.guard.verdict.causes.across_groups.wrong_communicator import explain_wrong_communicator
 from paceline.guard.verdict.causes.call_of_one_side import explain_items_of_a_loop
 from paceline.guard.verdict.causes.compared_roles import (
     explain_another_order,
@@ -16,10 +18,11 @@ from paceline.guard.verdict.causes.compared_roles import (
 )
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
+from paceline.guard.verdict.causes.lost_messages.collective_among_messages import explain_collective_among_messages
+from paceline.guard.verdict.causes.lost_messages.counted_messages import explain_fewer_sends
 from paceline.guard.verdict.causes.lost_messages.misdirected_message import explain_misdirected
 from paceline.guard.verdict.causes.own_history import explain_missing_member, explain_missing_send
 from paceline.guard.verdict.causes.passed_over_call import explain_passed_over
-from paceline.guard.verdict.causes.sister_groups import explain_by_sisters
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import (
     DifferingCalls,
@@ -73,6 +76,8 @@ def find_deadlock(inspection: Inspection, stuck: frozenset[int]) -> Finding:
             explain_missing_send(inspection, calls)
             or explain_misdirected(inspection, calls)
             or explain_left_loop_of_messages(inspection, calls)
+            or explain_collective_among_messages(inspection, calls)
+            or explain_fewer_sends(inspection, calls)
             or explain_send_that_others_make(inspection, calls)
             or explain_send_to_others(inspection, calls)
         )
@@ -112,7 +117,8 @@ def _explain_collectives(
         if deviation is not None:
             return explain_deviation(inspection, deviation)
     known = (
-        explain_missing_member(inspection, calls)
+        explain_wrong_communicator(inspection, calls)
+        or explain_missing_member(inspection, calls)
         or explain_across(inspection, calls)
         or explain_by_sisters(inspection, calls)
         or explain_passed_over(inspection, calls)

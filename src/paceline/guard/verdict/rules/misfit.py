@@ -1,15 +1,24 @@
-"""The rule of messages that do not fit: another element type, or more bytes than the receive has room for."""
+"""The rule of messages that do not fit: another element type, or more bytes than the receive has room for.
+
+Most are found before the call. Which message a receive from any rank takes is not known by then: those are found by the
+error of the library, or by its abort.
+"""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from paceline.guard.shared_memory.layout import ANY, STOP_MESSAGE
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.order_of_ends import open_call
 from paceline.guard.verdict.rank_groups import rank_groups
-from paceline.guard.verdict.snapshot import Call
+from paceline.guard.verdict.snapshot import Call, EndKind, RankState
+from paceline.guard.verdict.waits.waited_for import has_been_received
 from paceline.guard.verdict.wording import name_rank, size_text
 
 
@@ -30,10 +39,61 @@ def find_misfit(inspection: Inspection) -> Finding | None:
         if state.stop is not None and state.stop.reason == STOP_MESSAGE:
             misfit = _misfit_at(inspection, state.rank, state.stop.call, state.stop.peer)
             if misfit is not None:
-                calls = {misfit.sender: misfit.sent, misfit.receiver: misfit.received}
-                groups = rank_groups(inspection, calls)
-                return explained_finding(FindingKind.MESSAGE, _explain(inspection, misfit), groups, field=misfit.field)
+                return _finding(inspection, misfit)
     return None
+
+
+def find_truncated(inspection: Inspection) -> Finding | None:
+    """Find a message that ended its receiver, because it was larger than the buffer."""
+    for state in inspection.states():
+        for received in _failed_receives(state):
+            misfit = _too_large(inspection, state.rank, received)
+            if misfit is not None:
+                return _finding(inspection, misfit)
+    return None
+
+
+def _finding(inspection: Inspection, misfit: Misfit) -> Finding:
+    groups = rank_groups(inspection, {misfit.sender: misfit.sent, misfit.receiver: misfit.received})
+    return explained_finding(FindingKind.MESSAGE, _explain(inspection, misfit), groups, field=misfit.field)
+
+
+def _failed_receives(state: RankState) -> list[Call]:
+    """Return the receives of which one may have ended a rank: gloo aborts, MPI raises."""
+    end, call, begun = state.end, None, state.history
+    if end is not None and end.kind is EndKind.RAISED and end.may_be_truncated:
+        call = state.call(end.failed_call)
+    elif end is not None and end.signal == signal.SIGABRT:
+        call, begun = open_call(state), state.posted  # what is complete cannot have ended it
+    if call is not None and call.family is Family.WAIT:
+        return [posted for posted in begun if posted.family is Family.RECEIVE and posted.request]
+    return [call] if call is not None and call.family in (Family.RECEIVE, Family.EXCHANGE) else []
+
+
+def _too_large(inspection: Inspection, receiver: int, received: Call) -> Misfit | None:
+    """Return the latest message to a receive that it has no room for, whoever sent it."""
+    known = inspection.communicator(received.communicator)
+    if known is None:
+        return None
+    by_sender = (_sent_to(inspection, receiver, state, received) for state in inspection.states())
+    for sent_together in zip_longest(*by_sender):
+        for sender, sent in filter(None, sent_together):
+            if _misfit_field(sent, known.member(receiver), received, known.member(sender)) is FindingField.COUNT:
+                return Misfit(
+                    field=FindingField.COUNT, sender=sender, receiver=receiver, sent=sent, received=received
+                )  # fmt: skip
+    return None
+
+
+def _sent_to(inspection: Inspection, receiver: int, state: RankState, received: Call) -> Iterator[tuple[int, Call]]:
+    """Yield what a rank has sent to another on the communicator of a receive and is not received, the latest first."""
+    known = inspection.communicator(received.communicator)
+    for sent in reversed(state.history):
+        is_message = sent.family in (Family.SEND, Family.EXCHANGE) and sent.communicator == received.communicator
+        if known is None or not is_message or sent.peer != known.member(receiver):
+            continue
+        if not has_been_received(inspection, state, sent):
+            yield state.rank, sent
 
 
 def _misfit_at(inspection: Inspection, rank: int, call: Call, peer: int) -> Misfit | None:
@@ -106,6 +166,12 @@ def _later_send_that_fits(inspection: Inspection, misfit: Misfit) -> Call | None
 
 
 def _room_text(call: Call) -> str:
+    """Name the room of a receive in elements, where the size of one is known."""
+    incoming = call.incoming
+    element_bytes = int(digits) if (digits := incoming.dtype[1:]).isdecimal() else 0
+    is_whole = call.family is Family.EXCHANGE and element_bytes and incoming.num_bytes % element_bytes == 0
+    if is_whole and incoming.num_bytes >= 0:
+        return f"{incoming.num_bytes // element_bytes} x {incoming.dtype}"
     if call.family is Family.EXCHANGE:
-        return f"{call.source_bytes} bytes of {call.source_dtype}"
+        return f"{incoming.num_bytes} bytes of {incoming.dtype}"
     return size_text(call) or "bytes"

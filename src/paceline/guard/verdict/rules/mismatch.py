@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paceline.errors import group_ranks
-from paceline.guard.shared_memory.layout import NOTHING, STOP_COLLECTIVE
+from paceline.guard.shared_memory.layout import NOTHING, STOP_COLLECTIVE, WITHDRAWN
+from paceline.guard.verdict.causes.across_groups.wrong_communicator import explain_wrong_communicator
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
 from paceline.guard.verdict.causes.size_order import SAME_TENSORS, brings_several_tensors, explain_sizes
@@ -68,6 +69,11 @@ _ADVICE = {
     "a call that takes a count per rank",
     FindingField.COMMUNICATOR: "every rank must make the same groups in the same order, with the same ranks, at {site}",
 }
+_BROADCASTS = ("bcast", "ibcast", "broadcast")
+_SIZE_OF_THE_ROOT = (
+    "let the other ranks make room for what the root sends: tell them its size before the call at {site}, and let the "
+    "root not change its data in between"
+)
 _OF_A_TENSOR = (FindingField.REDUCTION, FindingField.DTYPE, FindingField.COUNT)
 
 
@@ -120,18 +126,40 @@ def minority(groups: list[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(sorted(rank for group in ordered[1:] for rank in group))
 
 
+def is_doubtful(inspection: Inspection, position: Position) -> bool:
+    """Say whether a call at a position may still be refused, as that of another member was: it is not over yet."""
+    calls = inspection.calls_at(position)
+    is_open = any(not call.left_ns and not call.failed for call in calls.values())
+    return is_open and any(
+        past.flags & WITHDRAWN and past.position == position
+        for rank in calls
+        if (state := inspection.state(rank)) is not None
+        for past in state.history
+    )
+
+
 def find_mismatch(inspection: Inspection) -> Finding | None:
     """Find members that call differently at the same position, where a rank has stopped and where ranks wait."""
+    for position in _open_positions(inspection):
+        finding = find_mismatch_at(inspection, position) if not is_doubtful(inspection, position) else None
+        if finding is not None:
+            return finding
+    return None
+
+
+def doubtful_positions(inspection: Inspection) -> list[Position]:
+    """Return the positions that `find_mismatch` passes over, since a call there may still be refused."""
+    return [position for position in _open_positions(inspection) if is_doubtful(inspection, position)]
+
+
+def _open_positions(inspection: Inspection) -> list[Position]:
+    """Return where a rank has stopped and where ranks wait, the first first."""
     positions = set()
     for state in inspection.states():
         if state.stop is not None and state.stop.reason == STOP_COLLECTIVE:
             positions.add(state.stop.call.position)
         positions |= {waiting.call.position for waiting in state.waiting if waiting.call.is_collective}
-    for position in sorted(positions, key=lambda position: (position.sequence, position.communicator)):
-        finding = find_mismatch_at(inspection, position)
-        if finding is not None:
-            return finding
-    return None
+    return sorted(positions, key=lambda position: (position.sequence, position.communicator))
 
 
 def find_mismatch_at(inspection: Inspection, position: Position) -> Finding | None:
@@ -156,7 +184,8 @@ def _explain(inspection: Inspection, mismatch: Mismatch, differing: DifferingCal
     # If ranks went different ways before, the call that does not fit is only where it shows.
     deviation = find_deviation(inspection, differing)
     if deviation is not None:
-        return explain_deviation(inspection, deviation)
+        odd = {rank: deviation.calls[rank] for rank in deviation.out_of_line}
+        return explain_wrong_communicator(inspection, odd) or explain_deviation(inspection, deviation)
     if mismatch.field is FindingField.OPERATION:
         return [_explain_operation(inspection, mismatch)]
     by_order = explain_sizes(inspection, mismatch.position, mismatch.calls)
@@ -198,9 +227,19 @@ def _explain_field(inspection: Inspection, mismatch: Mismatch) -> Explanation:
 def _field_advice(inspection: Inspection, mismatch: Mismatch, site: str) -> str:
     """Say what to change. Where one line brings several tensors, ranks may have come to it with different ones."""
     advice = _ADVICE[mismatch.field]
+    if mismatch.field is FindingField.COUNT and _is_of_the_root(inspection, mismatch):
+        advice = _SIZE_OF_THE_ROOT
     if mismatch.field in _OF_A_TENSOR and brings_several_tensors(inspection, mismatch.position, mismatch.calls):
         advice = f"{SAME_TENSORS}; if they do, {advice}"
     return advice.format(site=site)
+
+
+def _is_of_the_root(inspection: Inspection, mismatch: Mismatch) -> bool:
+    """Say whether the root alone gives a broadcast another size: the others made room for what they were told."""
+    call = next(iter(mismatch.calls.values()))
+    known = inspection.communicator(mismatch.position.communicator)
+    root = known.rank_of(call.root) if known is not None and not known.num_first else None
+    return call_name(call).lower() in _BROADCASTS and mismatch.odd_ranks == (root,)
 
 
 def _values_text(inspection: Inspection, mismatch: Mismatch) -> str:

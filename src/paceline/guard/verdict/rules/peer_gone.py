@@ -107,7 +107,7 @@ def _needs_one_of(inspection: Inspection, rank: int, position: Position, missing
         return True
     known = inspection.communicator(position.communicator)
     members = state.neighbours.get(position.communicator, ()) if known is not None else ()
-    return known is not None and any(known.ranks[member] in missing for member in members)
+    return known is not None and any(known.rank_of(member) in missing for member in members)
 
 
 def _needs_others(inspection: Inspection, rank: int, position: Position, stuck: frozenset[int]) -> bool:
@@ -257,17 +257,17 @@ def find_lost_partner(inspection: Inspection) -> Finding | None:
 def _partners_that_had_ended(inspection: Inspection, state: RankState) -> list[int]:
     """Return the ranks that had ended before a message with them failed, and this rank with it."""
     end = state.end
-    if end is None or not end.by_peer or end.failed_call is None:
-        return []
-    call = state.call(end.failed_call)
-    if call is None or call.is_collective:
+    call = state.call(end.failed_call) if end is not None and end.by_peer else None
+    if end is None or call is None or call.is_collective:
         return []
     partners = [inspection.state(rank) for rank in sorted(_partners(inspection, state, call))]
-    return [
-        other.rank
-        for other in partners
-        if other is not None and other.end is not None and not other.end.by_peer and other.end.at_ns <= end.at_ns
-    ]
+    return [other.rank for other in partners if other is not None and _had_left(other, call, end)]
+
+
+def _had_left(state: RankState, call: Call, end: End) -> bool:
+    """Say whether a rank ended before another died of a call, or freed the communicator on the way to its end."""
+    has_freed = call.communicator in state.freed and state.end is not None and state.end.kind is EndKind.EXITED
+    return state.end is not None and not state.end.by_peer and (has_freed or state.end.at_ns <= end.at_ns)
 
 
 def _partners(inspection: Inspection, state: RankState, call: Call) -> Set[int]:

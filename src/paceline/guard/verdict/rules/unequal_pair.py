@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from paceline.errors import group_ranks
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
-from paceline.guard.verdict.count_table import Amount, CountTable, UnequalPair, unequal_pairs
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import find_first_difference, line_of, shown_difference
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.rank_facts.count_table import Amount, CountTable, UnequalPair, unequal_pairs
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.rules.mismatch import compare, minority
 from paceline.guard.verdict.snapshot import Call, Position

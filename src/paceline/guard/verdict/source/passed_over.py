@@ -14,6 +14,7 @@ from paceline.guard.shared_memory.operations import shown_name
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call
 from paceline.guard.verdict.source.control_flow import LineFlow, flow_of, goes_a_fixed_number_of_times
+from paceline.guard.verdict.source.functions_in_source import texts_around
 from paceline.guard.verdict.source.user_source import SourceBlock, calls_a_method, calls_by_name, condition_around
 
 _RETRIES = re.compile(r"attempt|retry|retries|tries|^while True$", re.IGNORECASE)
@@ -21,7 +22,10 @@ _NAMES_A_RANK = re.compile(
     r"rank|main|master|leader|primary|process_index|stage|chief|coordinator|is_(root|zero|first|last)|\b(r|me|my_?id)\b",
     re.IGNORECASE,
 )
-_NUM_FRAMES = 6  # as many as a rank notes: the outermost of them may have callers that nobody knows
+_HOLDS_BACK = re.compile(
+    r"\bno_sync\b|\.accumulate\(|require_backward_grad_sync|set_requires_gradient_sync|set_is_last_backward"
+)
+_NUM_FRAMES = 6  # that a rank notes: the outermost of them may have callers that nobody knows
 _UNKNOWN = LineFlow(conditions=("?",), is_caught=True, loops=("?",), has_continue_above=True, has_return_above=True)
 
 
@@ -60,13 +64,38 @@ def can_be_left_out_of(inspection: Inspection, call: Call, loop: SourceBlock, in
     return flow.may_be_passed_over or bool(flow.conditions) or bool(flow.loops) or flow.has_return_above
 
 
+def may_be_left_out_of_a_round(inspection: Inspection, call: Call) -> bool:
+    """Say whether the loop around a call may go on to its next round without it: by an `if`, a jump or a return."""
+    for frame in reversed(_frames(call)):
+        flow = _flow(inspection, frame)
+        if flow is _UNKNOWN:
+            return False
+        if flow.may_be_passed_over or flow.loops:
+            return flow.may_be_passed_over
+        if flow.has_return_above:
+            return True
+    return False
+
+
 def is_told_to_pass_over(inspection: Inspection, call: Call, loop: SourceBlock, in_file: str) -> bool:
-    """Say whether the source has a `continue`, or an `if` that is not about a number of steps, before the call."""
+    """Say whether the source goes on without the call by a `continue`, a `try`, or a test that counts no steps."""
     flow = _flow_in_loop(inspection, call, loop, in_file)
     if flow.has_break or loop.head.startswith("while"):
         return False  # leaving the loop is as likely
     tests = [condition for condition in flow.conditions if not counts_steps(condition) and not asks_for_rank(condition)]
-    return flow.has_continue_above or bool(tests)
+    return flow.has_continue_above or bool(tests) or flow.is_caught
+
+
+def may_be_held_back(inspection: Inspection, call: Call) -> bool:
+    """Say whether a library makes a call in some steps only, as the script tells it: gradients that are accumulated."""
+    if _is_made_here(inspection, call):
+        return False
+    texts = []
+    for frame in _frames(call):
+        source = inspection.sources(frame.rpartition(":")[0])
+        if source is not None:
+            texts += texts_around(source, _line(frame), with_called=frame == call.site)
+    return any(map(_HOLDS_BACK.search, texts))
 
 
 def can_end_early(inspection: Inspection, call: Call, loop: SourceBlock, in_file: str) -> bool:
@@ -265,6 +294,8 @@ __all__ = [
     "inner_blocks",
     "is_led_to_by_method",
     "is_told_to_pass_over",
+    "may_be_held_back",
+    "may_be_left_out_of_a_round",
     "may_come_after_several_rounds",
     "outermost_loop",
 ]

@@ -108,7 +108,7 @@ def goes_through_tensors(inspection: Inspection, call: Call) -> bool:
     source = inspection.sources(file)
     flow = flow_of(source, int(line)) if source is not None else None
     innermost = flow.loops[-1] if flow is not None and flow.loops else None
-    return innermost is not None and (_NOT_OF_STEPS.search(innermost) or not _OF_STEPS.search(innermost)) is not None
+    return innermost is not None and bool(_NOT_OF_STEPS.search(innermost) or not _OF_STEPS.search(innermost))
 
 
 def names_a_rank(condition: SourceBlock | None) -> bool:

@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 from paceline.guard.shared_memory.layout import ANY, NOBODY
 from paceline.guard.shared_memory.operations import Family, Needs
 from paceline.guard.verdict.snapshot import Call, Position, RankState, Snapshot, Waiting
+from paceline.guard.verdict.waits.served_calls import callers_of, is_rpc
+from paceline.guard.verdict.waits.stuck_collectives import stuck_in_collectives
+from paceline.guard.verdict.waits.topology_edges import silent_sources
 from paceline.guard.verdict.waits.waited_for import posted_receives, tags_in_flight
 from paceline.guard.verdict.waits.window_waits import lock_holders, lock_targets, partners_without_token
+
+_MANY = 256  # ranks; with fewer of them it does not pay to look for classes
 
 
 @dataclass(slots=True)
@@ -31,6 +36,10 @@ def stuck_ranks(snapshot: Snapshot, *, cautious: bool) -> frozenset[int]:
     root) is taken to complete. Otherwise it is taken to wait for all, which is right only if it has stayed inside
     for a while although it had the processor.
     """
+    if len(snapshot.ranks) >= _MANY:
+        found = stuck_in_collectives(snapshot, cautious=cautious)
+        if found is not None:
+            return found
     return _Fixpoint(snapshot, cautious).stuck()
 
 
@@ -44,6 +53,7 @@ class _Fixpoint:
         self._moves: set[int] = set()
         self._asking: int = -1
         self._receives: dict[int, list[Call]] = {}
+        self._has_workers = any(map(is_rpc, snapshot.communicators))
         self._missing_cache: dict[Position, frozenset[int]] = {}
 
     def stuck(self) -> frozenset[int]:
@@ -72,6 +82,9 @@ class _Fixpoint:
     def _can_move(self, rank: int) -> bool:
         self._asking = rank
         state = self._waiting[rank]
+        is_worker = self._has_workers and bool(callers_of(self._snapshot, rank))
+        if is_worker and not any(map(self._needs_ended_worker, state.waiting)):
+            return True  # it may be called, or be answered and run what waits for that, and then do anything
         return any(self._thread_can_move(state, waiting) for waiting in state.waiting)
 
     def _thread_can_move(self, state: RankState, waiting: Waiting) -> bool:
@@ -100,6 +113,8 @@ class _Fixpoint:
             return self._lock_can_be_had(state, call)
         if family is Family.STORE:
             return self._key_can_come(state, call)
+        if family is Family.REMOTE:
+            return self._answer_can_come(state, call)
         return self._receive_can_return(state, call)
 
     # collectives
@@ -108,6 +123,8 @@ class _Fixpoint:
         missing = self._missing(call.position)
         if missing and call.traits.needs is Needs.NEIGHBOURS:
             missing &= self._neighbours(state, call)
+        if not missing and call.traits.needs is Needs.NEIGHBOURS and silent_sources(self._snapshot, state, call):
+            return self._cautious and call.num_bytes == 0
         if not missing:
             return self._cautious or self._may_be_completed(state, call)
         if self._cautious:
@@ -141,8 +158,9 @@ class _Fixpoint:
 
     def _neighbours(self, state: RankState, call: Call) -> frozenset[int]:
         """Return the ranks that a rank meets in a neighbourhood collective; nobody, if it could not tell of them."""
-        ranks = self._snapshot.communicators[call.communicator].ranks
-        return frozenset(ranks[member] for member in state.neighbours.get(call.communicator, ()))
+        known = self._snapshot.communicators[call.communicator]
+        ranks = map(known.rank_of, state.neighbours.get(call.communicator, ()))
+        return frozenset(rank for rank in ranks if rank is not None)
 
     def _certainly_needed(self, state: RankState, call: Call, missing: frozenset[int]) -> frozenset[int]:
         needs = call.traits.needs
@@ -204,6 +222,24 @@ class _Fixpoint:
         others = [rank for rank in self._snapshot.communicators[call.communicator].ranks if rank != state.rank]
         return self._cautious or any(self._can_still_move(rank) for rank in others)
 
+    # functions on other ranks
+
+    def _answer_can_come(self, state: RankState, call: Call) -> bool:
+        """Say whether a function on another rank may still answer: it may as long as that rank is there."""
+        rank = self._snapshot.communicators[call.communicator].rank_of(call.peer)
+        return self._cautious or call.has_own_timeout or rank is None or not self._has_ended(rank)
+
+    def _needs_ended_worker(self, waiting: Waiting) -> bool:
+        """Say whether a thread waits by rpc for a rank that has ended: nothing that others call can change that."""
+        for call in waiting.awaited:
+            known = self._snapshot.communicators.get(call.communicator)
+            if known is None or not is_rpc(call.communicator):
+                continue
+            needed = self._missing(call.position) if call.is_collective else {known.rank_of(call.peer)}
+            if any(rank is not None and self._has_ended(rank) for rank in needed):
+                return True
+        return False
+
     # messages
 
     def _send_can_return(self, state: RankState, call: Call) -> bool:
@@ -218,7 +254,7 @@ class _Fixpoint:
             return True
         sender, number = known.member(state.rank), call.message_number
         received = other.received.get((call.communicator, sender, call.tag), 0)
-        if number and received >= number:
+        if received >= (number or state.num_sent(call)):  # a persistent send has no number: it may be the last
             return True
         is_abandoned = bool(other.abandoned) and not self._cautious  # then its receives take nothing any more
         takers = sum(

@@ -23,7 +23,8 @@ def directly_needed(inspection: Inspection, state: RankState, call: Call) -> Set
         missing = inspection.missing_at(call.position)
         if call.traits.needs is not Needs.NEIGHBOURS:
             return missing
-        return missing & {known.ranks[member] for member in state.neighbours.get(call.communicator, ())}
+        neighbours = {known.rank_of(member) for member in state.neighbours.get(call.communicator, ())}
+        return {rank for rank in missing if rank in neighbours}
     if call.family is Family.EPOCH:
         return set(partners_without_token(inspection.snapshot, state, call))
     if call.family is Family.LOCK:
@@ -94,9 +95,23 @@ def first_unmet(inspection: Inspection, state: RankState, waiting: Waiting) -> C
         if call.family in (Family.RECEIVE, Family.PROBE):
             if not has_arrived(inspection, state, call):
                 return call
+        elif call.family is Family.SEND:
+            if not has_been_received(inspection, state, call):
+                return call
         elif not call.is_collective or directly_needed(inspection, state, call):
             return call
     return waiting.requests[0] if waiting.requests else waiting.call
+
+
+def has_been_received(inspection: Inspection, state: RankState, call: Call) -> bool:
+    """Say whether a message that a rank has sent is at its receiver, as far as is known."""
+    known = inspection.communicator(call.communicator)
+    rank = known.rank_of(call.peer) if known is not None else None
+    receiver = inspection.state(rank) if rank is not None else None
+    if known is None or receiver is None:
+        return False
+    received = receiver.received.get((call.communicator, known.member(state.rank), call.tag), 0)
+    return received >= (call.message_number or state.num_sent(call))
 
 
 def has_arrived(inspection: Inspection, state: RankState, call: Call) -> bool:

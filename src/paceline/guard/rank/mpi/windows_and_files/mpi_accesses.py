@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NamedTuple
 
+from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.rank.mpi.mpi_module import MpiWatch
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method
 from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
 from paceline.guard.rank.remarks.window_log import WindowLog
+from paceline.guard.rank.watched_calls import CALLED_BY_HELPER
 from paceline.guard.rank.watched_process import SESSION
+from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.access_board import READS, UPDATES, WRITES, Access
 from paceline.guard.shared_memory.operations import BY_NAME, REDUCTION_CODES, WINDOW_ACCESSES
 
@@ -53,12 +57,14 @@ class _AccessReader:
     ) -> _Arguments:
         code = self._reduction(op)
         reads = None if code == self._no_op else origin  # it may be anything then
-        return _Arguments(target_rank, target, result, reads=reads, writes=result, reduction=code)
+        # what the target does not say of its size is that of the origin
+        return _Arguments(target_rank, target, origin, reads=reads, writes=result, reduction=code)
 
     def fetch_and_op(
         self, origin: Any, result: Any, target_rank: Any, target_disp: Any = 0, op: Any = None
     ) -> _Arguments:
-        return self.get_accumulate(origin, result, target_rank, target_disp, op)
+        found = self.get_accumulate(origin, result, target_rank, target_disp, op)
+        return found._replace(moves=result)
 
     def compare_and_swap(
         self, origin: Any, compare: Any, result: Any, target_rank: Any, target_disp: Any = 0
@@ -75,8 +81,9 @@ _READERS: dict[str, tuple[Callable[..., _Arguments], int]] = {
     "Compare_and_swap": (_AccessReader.compare_and_swap, UPDATES),
     "Rput": (_AccessReader.put, WRITES),
     "Raccumulate": (_AccessReader.accumulate, UPDATES),
+    "Rget_accumulate": (_AccessReader.get_accumulate, UPDATES),
 }
-_BY_REQUEST = ("Rput", "Raccumulate")
+_BY_REQUEST = ("Rput", "Raccumulate", "Rget_accumulate")
 
 
 def watched_accesses(watch: MpiWatch, logs: WindowLogs) -> dict[str, Any]:
@@ -94,27 +101,46 @@ def _watched_access(function: Any, operation: str, watch: MpiWatch, logs: Window
     read, does = _READERS[name]
     code, find = BY_NAME[operation].code, logs.find
 
-    def call(self: Any, *args: Any, **named: Any) -> Any:
-        log = find(self)
-        value = function(self, *args, **named)
-        recorder = SESSION.recorder
-        if log is None or log.board is None or recorder is None:
-            return value
-        logs.settle()
+    def read_access(log: WindowLog, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[_Arguments, Access] | None:
         try:
             arguments = read(reader, *args, **named)
             access = _access(watch, log, arguments, does)
-        except _UNREADABLE:
-            return value
-        if access is not None:
-            site = recorder.remarks.site_of(sys._getframe(1))
-            log.add(
-                access._replace(site=site, operation=code), _memory(watch, arguments),
-                fetches=arguments.writes is not None, has_request=name in _BY_REQUEST,
-            )  # fmt: skip
+        except _UNREADABLE:  # arguments that are not plain, or wrong: mpi4py says so
+            return None
+        return None if access is None else (arguments, access)
+
+    def note(recorder: Recorder, log: WindowLog, arguments: _Arguments, access: Access, frame: FrameType) -> None:
+        logs.settle()
+        log.add(
+            access._replace(site=recorder.remarks.site_of(frame), operation=code), _memory(watch, arguments),
+            fetches=arguments.writes is not None, has_request=name in _BY_REQUEST,
+        )  # fmt: skip
+
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        log, recorder = find(self), SESSION.recorder
+        board = log.board if log is not None else None  # another thread may take it away
+        if log is None or board is None or recorder is None:
+            return function(self, *args, **named)
+        found = logs.unless_it_fails(log, read_access, log, args, named)
+        if found is not None and found[1].end > board.part(found[1].target)[0]:
+            _stop_beyond(recorder, log, code, found[1], board.part(found[1].target)[0])
+            found = None
+        value = function(self, *args, **named)
+        if found is not None:  # the call was made: whatever is wrong with our notes of it is not the script's affair
+            logs.unless_it_fails(log, note, recorder, log, *found, sys._getframe(1))
         return value
 
     return named_like(call, function)
+
+
+def _stop_beyond(recorder: Recorder, log: WindowLog, code: int, access: Access, room: int) -> None:
+    """Stop before an access that reaches beyond the end of its target's part: it would reach into other memory."""
+    number = recorder.begin_message(
+        log.index, code, peer=access.target, dtype=access.dtype, num_bytes=access.end,
+        receives=(access.target, 0, access.dtype, room, 0), depth=CALLED_BY_HELPER,
+    )  # fmt: skip
+    recorder.stop(number, layout.STOP_ARGUMENT, 0)
+    recorder.leave(number)
 
 
 def _access(watch: MpiWatch, log: WindowLog, arguments: _Arguments, does: int) -> Access | None:
@@ -122,7 +148,7 @@ def _access(watch: MpiWatch, log: WindowLog, arguments: _Arguments, does: int) -
     target = watch.constants.peer(arguments.target)
     if not 0 <= target < log.num_members or log.board is None:
         return None
-    num_bytes, unit = log.board.part(target)
+    _, unit = log.board.part(target)
     place = arguments.place
     displacement, *rest = place if isinstance(place, list | tuple) else [place or 0]
     dtype, moved, count = watch.buffers.size(arguments.moves)
@@ -136,7 +162,7 @@ def _access(watch: MpiWatch, log: WindowLog, arguments: _Arguments, does: int) -
     elif rest:
         moved = int(rest[0]) * (moved // count)
     begin = int(displacement) * unit
-    if begin < 0 or moved <= 0 or begin + moved > num_bytes:
+    if begin < 0 or moved <= 0:
         return None
     return Access(
         origin=log.member, target=target, begin=begin, end=begin + moved, does=does, reduction=arguments.reduction,

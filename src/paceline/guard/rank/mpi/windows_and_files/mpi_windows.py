@@ -85,7 +85,8 @@ def _watched_fence(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
         logs.settle()
         log, assertion = logs.find(self), named.get("assertion", args[0] if args else 0)
         if log is not None:
-            log.fence(opens=not (isinstance(assertion, int) and assertion & ends_all))
+            opens = not (isinstance(assertion, int) and assertion & ends_all)
+            logs.unless_it_fails(log, log.fence, opens=opens)
         return make_blocked_call(recorder, number, function, (self, *args), named)
 
     return named_like(call, function)
@@ -179,9 +180,11 @@ def _watched_end_of_epoch(name: str) -> Callable[[Any, MpiWatch, WindowLogs], An
             members = log.epochs.targets if is_origin else log.epochs.origins
             number = _begin_epoch_call(recorder, window, name, members, token)
             if is_origin:
-                log.complete_started()  # before the call: the targets compare as soon as it has been made
+                logs.unless_it_fails(
+                    log, log.complete_started
+                )  # before the call: the targets compare as soon as it has been made
             value = make_call(recorder, number, function, (self,), {})
-            end(recorder, window, log)
+            logs.unless_it_fails(log, end, recorder, window, log)
             return value
 
         return named_like(call, function)
@@ -197,8 +200,20 @@ def _watched_test(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
         window, recorder, log = find(self), SESSION.recorder, logs.find(self)
         value = function(self)
         if value and window is not None and recorder is not None and log is not None:
-            _end_posted(recorder, window, log)
+            logs.unless_it_fails(log, _end_posted, recorder, window, log)
         return value
+
+    return named_like(call, function)
+
+
+def _watched_sync(function: Any, watch: MpiWatch, logs: WindowLogs) -> Any:
+    """Return a Sync, by which a rank may see in its own memory what others have done."""
+
+    def call(self: Any) -> Any:
+        log = logs.find(self)
+        if log is not None:
+            logs.unless_it_fails(log, log.synchronise)
+        return function(self)
 
     return named_like(call, function)
 
@@ -234,7 +249,7 @@ def _watched_lock(
         if change and target >= ANY:
             recorder.messages.change(window, HELD, target, kind, change)
         if change <= 0:
-            log.complete_locked(target, only_here=only_here)
+            logs.unless_it_fails(log, log.complete_locked, target, only_here=only_here)
         if change > 0:
             log.epochs.lock(target, kind, recorder.remarks.site_of(sys._getframe(1)))
         elif change < 0:
@@ -251,6 +266,7 @@ _WATCHED: dict[str, Callable[[Any, MpiWatch, WindowLogs], Any]] = {
     "Complete": _watched_end_of_epoch("Win.Complete"),
     "Wait": _watched_end_of_epoch("Win.Wait"),
     "Test": _watched_test,
+    "Sync": _watched_sync,
 }
 # name -> whether it names one target, and whether it takes locks, gives them back or does neither
 _LOCKS = {

@@ -1,1 +1,1 @@
-"""Why a message does not come: it was left out, or sent to another rank."""
+"""Why a message does not come: it was left out, sent to another rank, or its sender has gone on to a collective."""

@@ -12,7 +12,7 @@ from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, RankState
-from paceline.guard.verdict.waits.waited_for import first_unmet
+from paceline.guard.verdict.waits.waited_for import first_unmet, has_arrived
 from paceline.guard.verdict.wording import call_name, member_rank, name_rank, name_ranks, nth, tag_text, verb
 
 _RECEIVING = (Family.RECEIVE, Family.PROBE)
@@ -23,29 +23,34 @@ def explain_missing_message(inspection: Inspection, ended: Sequence[int], waitin
     if len(ended) != 1 or not waiting:
         return []
     state, gone = inspection.state(waiting[0]), inspection.state(ended[0])
-    thread = next(state.waiting, None) if state is not None else None
-    if state is None or gone is None or gone.end is None or thread is None:
+    call = _unmet_call(inspection, state) if state is not None else None
+    if state is None or gone is None or gone.end is None or call is None:
         return []
-    call = first_unmet(inspection, state, thread)
     known = inspection.communicator(call.communicator)
     fewer = _explain_fewer_rounds(inspection, gone, state, call)
     if fewer is not None:
         return [fewer]
-    if known is None or call.peer == ANY or known.rank_of(call.peer) != gone.rank or call.family is Family.EXCHANGE:
+    partner = call.peer if call.family is Family.SEND else call.incoming.source
+    if known is None or partner == ANY or known.rank_of(partner) != gone.rank:
         return []
+    if call.family is Family.EXCHANGE and has_arrived(inspection, state, call):
+        return []  # what it sends is not received
     to_others = explain_send_to_others(inspection, {state.rank: call})
     if to_others:
         return to_others
     how = f"{name_rank(gone.rank)} ended ({gone.end.detail})" if gone.end.detail else f"{name_rank(gone.rank)} ended"
     place = f"{call_name(call)} at {call.site}"
-    if call.family in _RECEIVING:
+    waits = "waits" if state.end is None else "waited"
+    if call.family in (*_RECEIVING, Family.EXCHANGE):
         num_sent = _num_sent(gone, call, known.member(state.rank))
-        tag = "" if call.tag == ANY else f" with {tag_text(call.tag)}"
+        if state.end is not None and not num_sent:
+            return []  # it died of the first message: how the other rank ended says more
+        tag = "" if call.incoming.tag == ANY else f" with {tag_text(call.incoming.tag)}"
         messages = f"{num_sent} {'message' if num_sent == 1 else 'messages'}"
         return [
             Explanation(
-                ranks=(gone.rank,),
-                summary=f"{how} after it sent {messages}{tag} to {name_rank(state.rank)}, which waits "
+                ranks=(gone.rank,) if call.family in _RECEIVING else tuple(sorted((gone.rank, state.rank))),
+                summary=f"{how} after it sent {messages}{tag} to {name_rank(state.rank)}, which {waits} "
                 f"in {place} for the {nth(num_sent + 1)}",
                 cause=Cause.EARLY_EXIT,
                 advice=f"send the message that the {place} waits for before {name_rank(gone.rank)} ends, or do not "
@@ -57,12 +62,20 @@ def explain_missing_message(inspection: Inspection, ended: Sequence[int], waitin
     return [
         Explanation(
             ranks=(gone.rank,),
-            summary=f"{how}; {name_rank(state.rank)} waits in {place} until {member_rank(inspection, call, call.peer)} "
-            "receives the message",
+            summary=f"{how}; {name_rank(state.rank)} {waits} in {place} until "
+            f"{member_rank(inspection, call, call.peer)} receives the message",
             cause=Cause.EARLY_EXIT,
             advice=f"receive the message of the {place} before {name_rank(gone.rank)} ends, or do not send it",
         )
     ]
+
+
+def _unmet_call(inspection: Inspection, state: RankState) -> Call | None:
+    """Return what a rank waits for, or the call that it has died of."""
+    thread = next(state.waiting, None)
+    if thread is not None:
+        return first_unmet(inspection, state, thread)
+    return state.call(state.end.failed_call) if state.end is not None else None
 
 
 def _explain_fewer_rounds(inspection: Inspection, gone: RankState, state: RankState, call: Call) -> Explanation | None:
@@ -97,5 +110,5 @@ def _num_sent(sender: RankState, call: Call, receiver: int) -> int:
     return sum(
         count
         for (communicator, peer, tag), count in sender.sent.items()
-        if communicator == call.communicator and peer == receiver and call.tag in (ANY, tag)
+        if communicator == call.communicator and peer == receiver and call.incoming.tag in (ANY, tag)
     )

@@ -1,6 +1,9 @@
 """Rank 0 puts four values where the window of rank 1 has room for two."""
 # ranks: 2
-# not found: neither the guard nor MPICH compares the place of a Put with the size of the window
+# finding: argument count
+# out of line: 0
+# cause: truncated
+# says: goes to byte 32, and the window has 16 bytes there
 
 import numpy as np
 from mpi4py import MPI

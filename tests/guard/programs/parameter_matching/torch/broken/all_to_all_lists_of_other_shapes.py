@@ -1,8 +1,11 @@
-"""Lists of tensors: rank 2 makes room for four rows from everybody, and the others send three."""
+"""Lists of tensors: rank 2 makes room for four rows from everybody, and the others send three.
+
+If rank 2 comes first, torch has refused its lists before anybody could compare them.
+"""
 # ranks: 3
-# finding: mismatch count
+# finding: mismatch count | peer-gone
 # out of line: 2
-# cause: splits
+# cause: splits | exception
 
 import torch
 import torch.distributed as dist

@@ -25,6 +25,7 @@ def explain_by_sisters(inspection: Inspection, calls: Mapping[int, Call]) -> lis
         return []  # one has forgotten what it did first, so its calls cannot be counted
     all_times = _times_made(inspection)
     seen: set[tuple[Position, _Line, int]] = set()  # what is equal for ranks here is equal in all that follows
+    found: list[tuple[int, Explanation]] = []
     for rank, call in sorted(calls.items()):
         times = all_times[_line(call)]
         key = (call.position, _line(call), times.get(rank, 0))
@@ -38,14 +39,16 @@ def explain_by_sisters(inspection: Inspection, calls: Mapping[int, Call]) -> lis
         late = [other for other in missing if other not in made]
         if not sisters or not late or late != missing:
             continue
-        behind = sorted(set(calls) - made)  # they have passed over the same line
-        if not can_be_left_out(inspection, call, calls[late[0]]):
+        theirs = calls[late[0]]
+        # others that have passed over the same line stand where these do; who waits above it may still come to it
+        behind = sorted(other for other in calls.keys() - made if _line(calls[other]) == _line(theirs))
+        if not can_be_left_out(inspection, call, theirs):
             continue  # it is the order of calls that differs
-        relation = relate_calls(inspection, call, calls[late[0]])
+        relation = relate_calls(inspection, call, theirs)
         is_above = relation is not None and relation.first_is_above and not relation.share_a_loop
         if is_above or len(made) > len(behind):
-            return [_explain(inspection, behind, rank, call, calls[late[0]])]
-    return []
+            found.append((len(made), _explain(inspection, behind, rank, call, theirs)))
+    return [max(found, key=lambda one: one[0])[1]] if found else []  # the line that most have come to
 
 
 def _line(call: Call) -> _Line:

@@ -1,0 +1,1 @@
+"""The hooks for torch.distributed.rpc."""
