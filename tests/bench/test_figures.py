@@ -65,7 +65,8 @@ def test_what_a_rank_says_about_itself_is_taken_over_key_by_key() -> None:
 @pytest.mark.parametrize(
     "damaged",
     [b"\xff\n", b'{"kind": "st\n', b"17\n", b'{"kind": "step", "phase": "train", "epoch": 0}\n', b'{"kind": 3}\n',
-     b'{"kind": "end", "ended": "soon"}\n', b'{"kind": "end", "ended": 1e400}\n', b'{"kind": "end", "ended": true}\n'],
+     b'{"kind": "end", "ended": "soon"}\n', b'{"kind": "end", "ended": 1e400}\n', b'{"kind": "end", "ended": true}\n',
+     b'{"kind": "end", "ended": 1e12}\n', b'{"kind": "end", "ended": -1}\n'],
 )  # fmt: skip
 def test_a_damaged_line_is_left_out_and_counted(tmp_path: Path, damaged: bytes) -> None:
     good = b"".join(json.dumps(step(0, number, 1.0)).encode() + b"\n" for number in range(3))

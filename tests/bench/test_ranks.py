@@ -85,7 +85,8 @@ def test_generate_run_and_compare_from_the_command_line(tmp_path: Path) -> None:
     assert told["plan"]["train"]["num_dropped"] == 4
     assert told["metric"]["num_checkpoints"] == 2
     assert "36 used, 4 dropped" in done.stdout
-    beside = runs.paceline("bench", "compare", "out", "out", cwd=tmp_path)
+    beside = runs.paceline("bench", "compare", "out", "out", "--page", "compare.html", cwd=tmp_path)
+    assert "Nothing differs by more than runs of one side do." in (tmp_path / "compare.html").read_text()
     assert "train_throughput_mean_samples_per_second" in beside.stdout, beside.stderr
 
 

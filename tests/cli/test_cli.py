@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 from paceline.cli.check_verb import _progress
@@ -55,7 +56,14 @@ def test_plan_prints_json() -> None:
         ("plan --samples 1.5 --ranks 7 --batch 3", "invalid int value: '1.5'"),
         ("plan --samples 10 --ranks 7 --batch 3 --tail wag", "invalid choice: 'wag'"),
         ("plan --samples 10 --ranks 7 --batch 3 --tail drop", "10 samples do not fill one step"),
-        ("plan --samples 10", "required: --ranks, --batch"),
+        ("plan --samples 10", "required: --ranks"),
+        ("plan --ranks 2", "pass --samples and --batch, or --lengths and --max-tokens"),
+        ("plan --ranks 2 --samples 9 --batch 3 --max-tokens 9", "--max-tokens and --width are for packs"),
+        ("plan --ranks 2 --lengths lengths.txt", "--max-tokens is missing"),
+        ("plan --ranks 2 --lengths lengths.txt --max-tokens 9 --batch 3", "leave out --samples, --batch and --tail"),
+        ("plan --ranks 2 --lengths gone.txt --max-tokens 9", "gone.txt cannot be read: No such file"),
+        ("plan --ranks 2 --lengths demo.py --max-tokens 9", "demo.py must have one whole number for each sample"),
+        ("plan --ranks 2 --lengths lengths.txt --max-tokens 9", "is longer than the budget"),
         ("check loaders.py:nothing --ranks 2", "loaders.py has no function 'nothing'"),
         ("check no_such_module:f --ranks 2", "no module 'no_such_module'"),
         ("check gone.py:f --ranks 2", "no file 'gone.py'"),
@@ -169,6 +177,7 @@ def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
 
 
 _WITHOUT = "import sys; sys.modules[{package!r}] = None; "
+_MAIN = "from paceline.cli import main; sys.exit(main"
 
 
 @pytest.mark.parametrize(
@@ -176,8 +185,9 @@ _WITHOUT = "import sys; sys.modules[{package!r}] = None; "
     [
         ("torch", "from paceline import Loader", "paceline.Loader: this needs torch, which is not installed", 1),
         ("torch", "from paceline import Batch", "pip install 'paceline[torch]'", 1),
-        ("yaml", "from paceline.cli import main; sys.exit(main(['bench', 'list']))", "paceline[bench]", 2),
-        ("fsspec", "from paceline.cli import main; sys.exit(main(['bench', 'list']))", "", 0),
+        ("yaml", _MAIN + "(['bench', 'list']))", "paceline[bench]", 2),
+        ("torch", _MAIN + "(['lab', 'run', 'rows-stripped']))", "paceline[torch]", 2),
+        ("fsspec", _MAIN + "(['bench', 'list']))", "", 0),
     ],
 )
 def test_a_missing_extra_is_one_sentence_with_the_line_to_install(
@@ -260,3 +270,40 @@ def test_help_is_wrapped_to_the_terminal_but_for_examples(verb: str, columns: in
     text, _, examples = done.stdout.partition("\nexamples:\n")
     assert [line for line in text.splitlines() if len(line) > columns] == []
     assert ("paceline" in examples) == (verb in ("run", "doctor"))
+
+
+def test_a_plan_of_packs_is_told_from_lengths_in_text_and_in_numpy_files(tmp_path: Path) -> None:
+    numpy.save(tmp_path / "lengths.npy", numpy.loadtxt(EXAMPLES / "lengths.txt", dtype=int))
+    packs = ("--ranks", "3", "--max-tokens", "512", "--too-long", "split", "--packs", "2", "--width", "64", "--json")
+    text = paceline("plan", "--lengths", "lengths.txt", *packs, cwd=EXAMPLES)
+    binary = paceline("plan", "--lengths", str(tmp_path / "lengths.npy"), *packs, cwd=EXAMPLES)
+    assert text.stdout == binary.stdout
+    told = json.loads(text.stdout)
+    assert told["packs"]["num_used"] == 500
+    assert told["packs"]["num_cut"] > 0
+    assert told["packed_in_turn"]["will_deadlock"]
+
+
+def test_a_file_of_lengths_without_content_is_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "empty.npy").touch()
+    done = paceline("plan", "--ranks", "2", "--lengths", "empty.npy", "--max-tokens", "9", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "empty.npy" in done.stderr
+
+
+def test_check_writes_a_page_and_keeps_its_output_and_exit_code(tmp_path: Path) -> None:
+    page = tmp_path / "check.html"
+    done = paceline("check", "loaders.py:clamped", "--ranks", "7", "--json", "--page", str(page), cwd=EXAMPLES)
+    assert done.returncode == 90
+    assert json.loads(done.stdout)["outcome"] == "broken"
+    assert f"written: {page}" in done.stderr
+    text = page.read_text()
+    assert "From step 3 on (counted from 0) not all ranks have a batch." in text
+    assert "How ranks differ" in text
+
+
+def test_a_page_of_a_check_that_cannot_be_written_is_refused_before_the_check() -> None:
+    done = paceline("check", "loaders.py:clamped", "--ranks", "7", "--page", "/no/such/folder/page.html", cwd=EXAMPLES)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written" in done.stderr

@@ -10,7 +10,7 @@ from paceline.doctor.conclude import conclude
 from paceline.doctor.observed_job import Look, SeenJob, SeenRank
 from paceline.doctor.stack_calls import find_position, is_worker, rank_in_stack
 from paceline.process.native_stacks import Frame, Thread
-from paceline.report.page.doctor_page import page_of_diagnosis
+from paceline.report.page.doctor_page import page_of_diagnosis, rank_stacks
 from paceline.report.page.render import render_page
 from paceline.report.text.doctor_text import diagnosis_as_text, doctor_as_json
 
@@ -347,3 +347,17 @@ def test_a_page_shows_groups_with_their_source_and_what_cannot_be_said(tmp_path:
     assert "Cannot say which iteration this is" in html
     running = conclude(job(seen(0, torch_frames("barrier")), seen(1, (USER,))))
     assert "Nothing is provably out of line." in render_page(page_of_diagnosis(running))
+
+
+def test_stacks_on_a_page_are_short_and_shared_by_ranks_at_the_same_lines() -> None:
+    nameless = [Frame(function=f"0x7f{rank}", file="/usr/lib/libc.so.6", line=0) for rank in range(3)]
+    ranks = [seen(rank, (nameless[rank], *torch_frames("barrier"))) for rank in range(3)]
+    (stacks,) = rank_stacks(ranks)
+    assert stacks.ranks == "ranks 0-2"
+    (thread,) = stacks.threads
+    assert [(frame.function, frame.place) for frame in thread.frames] == [
+        ("c10d::Work::wait", "libtorch_cpu.so"),
+        ("barrier", "torch/distributed/distributed_c10d.py:3245"),
+        ("_exception_logger.<locals>.wrapper", "torch/distributed/c10d_logger.py:83"),
+        ("train", "train.py:37"),
+    ]

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline.doctor.flight import read_flight_records
+from paceline.doctor.flight_entries import DumpReader
 from paceline.errors import InputError
 from paceline.report.text.doctor_text import doctor_as_json, flight_as_text
 
@@ -131,6 +134,16 @@ def test_a_list_of_members_that_is_none_makes_a_dump_unreadable(tmp_path: Path, 
     assert (found.ranks, len(found.problems)) == ((0,), 1)
 
 
+def test_one_list_named_by_many_groups_does_not_fill_the_memory(tmp_path: Path) -> None:
+    members = list(range(1_000_000))
+    groups = {str(number): {"name": str(number), "desc": "x", "ranks": members} for number in range(6)}
+    write(tmp_path, 0, [entry(1, "barrier")])
+    write(tmp_path, 1, [entry(1, "barrier")], pg_config=groups)
+    found = read_flight_records(tmp_path)
+    assert found.ranks == (0,)
+    assert "more than 4,000,000 members together" in found.problems[0]
+
+
 class _Evil:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, ("touch owned",)
@@ -155,3 +168,28 @@ def test_a_folder_without_dumps_is_said(tmp_path: Path) -> None:
         read_flight_records(tmp_path)
     with pytest.raises(InputError, match="there is no folder"):
         read_flight_records(tmp_path / "nowhere")
+
+
+CALLS = st.builds(
+    entry, st.integers(1, 4), st.sampled_from(["all_reduce", "barrier"]), line=st.integers(7, 8), retired=st.booleans(),
+    size=st.integers(3, 4),
+)  # fmt: skip
+AS_OLDER = CALLS.map(lambda value: {name: told for name, told in value.items() if name != "input_dtypes"})
+MESSAGES = CALLS.map(lambda value: {**value, "is_p2p": True})
+
+
+@given(st.lists(st.lists(CALLS | AS_OLDER | MESSAGES, max_size=6), max_size=5))
+def test_what_was_read_of_other_ranks_changes_nothing(pasts: list[list[dict[str, Any]]]) -> None:
+    """Equal calls are found again and not read again: each dump must say what it would say alone."""
+    status = {"0": {"last_enqueued_collective": 3}}
+    dumps = [{"entries": calls, "pg_config": CONFIG, "pg_status": status} for calls in pasts]
+    together = DumpReader()
+    assert [together.read(dump) for dump in dumps] == [DumpReader().read(dump) for dump in dumps]
+
+
+def test_ranks_with_equal_calls_share_them() -> None:
+    reader = DumpReader()
+    first, second, other = (reader.read({"entries": [entry(1, "barrier"), entry(2, name)]}) for name in "aab")
+    assert first.entries is second.entries
+    assert other.entries[0] is first.entries[0]
+    assert other.entries[1] is not first.entries[1]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page
 from tests.report.recorded import Job, finding
 from tests.report.test_page import SHOWN, hostile_run
 
@@ -52,21 +52,6 @@ class Tab:
 
 
 Open = Callable[..., AbstractContextManager[Tab]]
-
-# The sandbox needs rights that containers do not give, and the pages are our own. No process is kept in store: a test
-# may leave none behind.
-SETTINGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-features=SpareRendererForSitePerProcess"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert program, "no browser: make test-browser says what to install"
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=SETTINGS)
-        started.new_page().goto("about:blank")  # so that all its processes are there before the first test
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -263,6 +263,11 @@ def test_the_latest_run_of_a_folder_is_taken(tmp_path: Path) -> None:
     assert find_run(tmp_path / "20260101-000000").name == "20260101-000000"
 
 
+def test_the_folder_of_a_benchmarks_figures_leads_to_its_records(tmp_path: Path) -> None:
+    three_barriers(tmp_path / "records" / "20260101-000000")
+    assert find_run(tmp_path).name == "20260101-000000"
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no run in"):
         find_run(tmp_path)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import accumulate
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 from tests.report.recorded import Job, finding
 
+from paceline.guard.verdict.finding import GroupState, RankGroup
+from paceline.guard.verdict.finding_json import finding_from_json, finding_to_json
 from paceline.report.evidence.run_files import find_run, read_run
 from paceline.report.page.page_values import Page, PageVerdict, RankCard
 from paceline.report.page.render import embedded_json, render_page
@@ -202,7 +205,7 @@ def test_a_run_that_ended_well_says_so(tmp_path: Path) -> None:
     page = page_of_run(read_run(job.finish()))
     assert page.verdict is not None
     assert (page.verdict.tone, page.verdict.summary) == ("good", "All 2 ranks stayed in line and ended well.")
-    assert ("others waited longest for", "rank 1") in page.figures
+    assert ("kept the others waiting longest", "rank 1") in page.figures
 
 
 def test_a_run_that_failed_shows_who_raised_and_where(tmp_path: Path) -> None:
@@ -217,6 +220,23 @@ def test_a_run_that_failed_shows_who_raised_and_where(tmp_path: Path) -> None:
     (group,) = verdict.groups
     assert (verdict.tone, group.ranks, group.detail) == ("warn", "ranks 0-1", "ValueError: x")
     assert [(line.number, line.is_site) for line in group.source] == [(1, False), (2, True)]
+
+
+def test_the_page_names_hosts_and_counts_very_many_ranks(tmp_path: Path) -> None:
+    num_ranks, odd = 102_400, 76_805
+    others = tuple(rank for rank in range(num_ranks) if rank != odd)
+    call = RankGroup(
+        ranks=(odd,), state=GroupState.BLOCKED, call="broadcast", communicator="WORLD", sequence=7, hosts=("n9600",)
+    )
+    hosts = tuple(f"n{number}" for number in range(64))
+    groups = (replace(call, ranks=others, call="all_reduce", hosts=hosts, num_hosts=12_800), call)
+    told = finding_to_json(replace(finding_from_json(finding(ranks=[odd])), groups=groups))
+    run = read_run(Job(tmp_path, 2).finish(finding=told))
+    verdict = page_of_run(run).verdict
+    assert verdict is not None
+    assert [card.ranks for card in verdict.groups] == ["102,399 ranks on 12,800 hosts", "rank 76805 (n9600)"]
+    assert [card.is_out_of_line for card in verdict.groups] == [False, True]
+    assert len(render_page(page_of_run(run))) < 1_000_000
 
 
 def test_the_verdict_points_to_calls_that_the_timeline_has(tmp_path: Path) -> None:

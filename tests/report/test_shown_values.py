@@ -10,7 +10,7 @@ import pytest
 from paceline.report.evidence.bench_result import read_bench_result
 from paceline.report.evidence.run_files import RunFiles
 from paceline.report.evidence.waiting_costs import is_own_site
-from paceline.report.page.page_values import Page, RankStacks
+from paceline.report.page.page_values import Page, PageVerdict, RankStacks, ShownFrame, ShownThread
 from paceline.report.page.render import render_page
 from paceline.report.page.run_page import page_of_run
 
@@ -38,7 +38,7 @@ def test_a_benchmark_below_its_target_does_not_read_as_one_that_ended_well(
     page = page_of_run(run)
     assert page.verdict is not None
     assert (page.verdict.tone, page.verdict.label) == (tone, label)
-    assert page.figures[0] == ("utilisation of the accelerators (target 90 %)", "61.2 %")
+    assert page.figures[0] == ("utilisation of the accelerators (target 90%)", "61.2%")
     assert ("samples per second", "1,234.5") in page.figures
 
 
@@ -56,10 +56,25 @@ def test_our_own_files_are_not_places_of_the_user(tmp_path: Path) -> None:
 
 
 def test_the_doctors_page_has_the_stacks() -> None:
-    frames = (("all_reduce", "torch/distributed/distributed_c10d.py:3252"), ("main", "<train>.py:12"))
-    html = render_page(
-        Page(title="doctor", stacks=(RankStacks(ranks="ranks 0-2", threads=(("main thread", frames),)),))
+    frames = (
+        ShownFrame(function="c10d::Work::wait", place="libtorch_cpu.so", is_native=True),
+        ShownFrame(function="all_reduce", place="torch/distributed/distributed_c10d.py:3252", is_native=False),
+        ShownFrame(function="main", place="<train>.py:12", is_native=False),
     )
+    thread = ShownThread(name="main thread", frames=frames)
+    html = render_page(Page(title="doctor", stacks=(RankStacks(ranks="ranks 0-2", threads=(thread,)),)))
     assert "ranks 0-2" in html
     assert "&lt;train&gt;.py:12" in html
     assert html.index("all_reduce") < html.index("&lt;train&gt;.py:12")
+
+
+@pytest.mark.parametrize(
+    ("summary", "shown"),
+    [
+        ("rank 1 left `for x in <a>` early", "rank 1 left <code>for x in &lt;a&gt;</code> early"),
+        ("one ` alone is text", "one ` alone is text"),
+    ],
+)
+def test_code_in_a_verdict_is_shown_as_code(summary: str, shown: str) -> None:
+    html = render_page(Page(title="run", verdict=PageVerdict(tone="bad", label="mismatch", summary=summary)))
+    assert f'<h1 id="verdict-title">{shown}</h1>' in html

@@ -7,12 +7,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli.verb_io import add_subcommand, check_positive, check_writable, say
+from paceline.cli.verb_io import add_subcommand, check_positive, check_writable, say, write_output
 
 if TYPE_CHECKING:
     from paceline.bench.bench_job import BenchJob
     from paceline.bench.workload_choice import WorkloadChoice
 
+_FAILED = 1
 _VERIFY = "read existing files, and write damaged ones again"
 
 
@@ -39,6 +40,7 @@ def add_to(verbs: Any) -> None:
     compare = add_subcommand(subcommands, "compare", _compare, "compare runs: ratios and their spread")
     compare.add_argument("first", metavar="A", help="folder of a run, or one that holds several")
     compare.add_argument("second", metavar="B", help="the folder to compare it with")
+    compare.add_argument("--page", metavar="FILE", type=Path, help="also write a page for the browser")
     fit = _add_guard(_add_workload(add_subcommand(subcommands, "fit", _fit, "find how many accelerators stay busy")))
     fit.add_argument("--most", type=int, default=64, metavar="N", help="the most ranks to try (default: 64)")
 
@@ -207,8 +209,17 @@ def _compare(options: argparse.Namespace) -> int:
     from paceline.bench.results.result_folder import runs_in
     from paceline.report.text.bench_text import comparison_as_text
 
+    check_writable(options.page)
+    names = (options.first, options.second)
     comparisons, differences = compare_runs(runs_in(options.first), runs_in(options.second))
-    print(comparison_as_text(comparisons, differences, (options.first, options.second)))
+    print(comparison_as_text(comparisons, differences, names))
+    if options.page is not None:
+        from paceline.report.page.comparison_page import page_of_comparison
+        from paceline.report.page.render import render_page
+
+        if not write_output(options.page, render_page(page_of_comparison(comparisons, differences, names))):
+            return _FAILED
+        print(f"written: {options.page} (open it in a browser)")
     return 0
 
 

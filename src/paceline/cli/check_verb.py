@@ -8,9 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from paceline.cli.verb_io import check_writable, write_output
 from paceline.process.exit_codes import FINDING_CODE
+
+if TYPE_CHECKING:
+    from paceline.loader.check.contract_result import ContractResult
+
+_FAILED = 1
 
 
 def add_to(verbs: Any) -> None:
@@ -40,6 +47,7 @@ def add_to(verbs: Any) -> None:
         help="also fail on a lost or repeated sample",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--page", metavar="FILE", type=Path, help="also write a page for the browser")
     parser.set_defaults(run=run)
 
 
@@ -49,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from paceline.loader.check.contract import check_contract
     from paceline.report.text.contract_text import contract_as_json, contract_as_text
 
+    check_writable(options.page)
     # what the user's code prints must not get into our output, which may be JSON
     with redirect_stdout(sys.stderr), _progress(options.ranks) as on_step:
         factory = load_factory(options.factory)
@@ -66,7 +75,19 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(contract_as_json(result, options.factory), indent=2))
     else:
         print(contract_as_text(result, options.factory))
+    if options.page is not None and not _write_page(options.page, result, options.factory):
+        return _FAILED
     return 0 if result.holds else FINDING_CODE
+
+
+def _write_page(path: Path, result: ContractResult, factory: str) -> bool:
+    from paceline.report.page.contract_page import page_of_contract
+    from paceline.report.page.render import render_page
+
+    if not write_output(path, render_page(page_of_contract(result, factory))):
+        return False
+    print(f"written: {path} (open it in a browser)", file=sys.stderr)  # standard output may be JSON
+    return True
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def _say_result(result: RunResult) -> None:
             say(f"paceline: {ranks}: the record was full, so not every message could be checked")
     for problem in result.unwritten:
         say(f"paceline: {terminal_safe(problem)}")
-    if result.finding is not None:
+    if result.finding is not None or result.is_told_elsewhere:
         return
     if result.stopped_by is not None:
         say(f"paceline: ended by {signal_name(result.stopped_by)}")
@@ -131,4 +131,12 @@ def _say_result(result: RunResult) -> None:
     elif result.exit_code and result.num_ranks:
         say(failures_as_text(result.exit_code, result.failures, layout_for(sys.stderr)))
     elif result.num_ranks == 0 and not result.problems:
-        say("paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python")
+        say(f"paceline: no rank was seen: {_why_none_was_seen(result.exit_code)}, or it started without our variables")
+
+
+def _why_none_was_seen(exit_code: int) -> str:
+    """Say why no rank was seen: one that raises while it imports has not come to MPI or torch yet."""
+    libraries = "mpi4py or torch.distributed in Python"
+    if exit_code:
+        return f"the job ended with code {exit_code} before anything in it used {libraries}"
+    return f"nothing that was started uses {libraries}"

@@ -186,7 +186,7 @@ def _says(
 
 
 def _calls_seen(job: SeenJob, still: _Positions) -> list[str]:
-    """Say how the calls of ranks that stand go together, where that is no finding."""
+    """Say how the calls of ranks that stand go together, where that is not a finding."""
     calls = _by_call(still)
     collectives = [str(still[min(ranks)].call) for ranks in calls]
     others = {rank: position for rank, position in still.items() if not position.is_collective}

@@ -35,10 +35,34 @@ class Dump:
     members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # group -> ranks
     enqueued: Mapping[str, int] = field(default_factory=dict)  # group -> its last call, if that is told
 
-    def position(self, group: str) -> int:
+    def position(self, group: str, past: GroupPositions) -> int:
         """Return the last call of a group that the rank has enqueued; -1 if the dump has none."""
-        calls = [entry.sequence for entry in self.entries if entry.group == group]
-        return max((*calls, self.enqueued.get(group, -1)), default=-1)
+        return max(past.last.get(group, -1), self.enqueued.get(group, -1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPositions:
+    """What the calls of a rank say of each group: the last one, and the first that is not complete."""
+
+    last: Mapping[str, int]
+    first_open: tuple[Entry, ...]  # those behind it wait for it
+
+
+def _past_of(entries: Sequence[Entry]) -> GroupPositions:
+    last: dict[str, int] = {}
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        last[entry.group] = max(entry.sequence, last.get(entry.group, -1))
+        if not entry.is_done and (entry.group not in first or entry.sequence < first[entry.group].sequence):
+            first[entry.group] = entry
+    return GroupPositions(last=last, first_open=tuple(first.values()))
+
+
+def _pasts(dumps: Mapping[int, Dump]) -> dict[int, GroupPositions]:
+    """Return the past of each rank. Ranks with the same list of calls have one in common: most of a large job."""
+    known = {id(dump.entries): dump.entries for dump in dumps.values()}
+    pasts = {number: _past_of(entries) for number, entries in known.items()}
+    return {rank: pasts[id(dump.entries)] for rank, dump in dumps.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +76,18 @@ class Wait:
 
 def find_waits(dumps: Mapping[int, Dump]) -> list[Wait]:
     """Return the first open call of each group in which ranks wait for members that have not enqueued it."""
-    members = _members(dumps)
-    positions = {(rank, group): dump.position(group) for rank, dump in dumps.items() for group in members}
+    pasts = _pasts(dumps)
+    members = _members(dumps, pasts)
     found: dict[tuple[str, int], tuple[Entry, list[int]]] = {}
-    for rank, dump in sorted(dumps.items()):
-        for entry in _first_open(dump):
+    for rank in sorted(dumps):
+        for entry in pasts[rank].first_open:
             found.setdefault((entry.group, entry.sequence), (entry, []))[1].append(rank)
     waits = []
     for (group, sequence), (entry, waiting) in sorted(found.items(), key=lambda item: item[0]):
         late = tuple(
-            rank for rank in members[group] if rank not in waiting and positions.get((rank, group), -1) < sequence
+            rank
+            for rank in sorted({*members[group]} - {*waiting})
+            if rank not in dumps or dumps[rank].position(group, pasts[rank]) < sequence
         )
         if late:
             waits.append(Wait(entry=entry, waiting=tuple(waiting), waited_for=late))
@@ -101,28 +127,19 @@ def waits_as_text(waits: Sequence[Wait], dumps: Mapping[int, Dump]) -> list[str]
 def _how_far(dump: Dump | None, entry: Entry) -> str:
     if dump is None:
         return "left no dump"
-    position = dump.position(entry.group)
+    position = dump.position(entry.group, _past_of(dump.entries))
     if position >= 0:
         return f"to call {position}"
     return "to no call of this group" if dump.entries else "left a dump without calls"
 
 
-def _members(dumps: Mapping[int, Dump]) -> dict[str, tuple[int, ...]]:
+def _members(dumps: Mapping[int, Dump], pasts: Mapping[int, GroupPositions]) -> dict[str, tuple[int, ...]]:
     """Return the members of each group: as the dumps tell them, else those who have made a call there."""
     seen: dict[str, set[int]] = {}
-    for rank, dump in dumps.items():
-        for entry in dump.entries:
-            seen.setdefault(entry.group, set()).add(rank)
+    for rank, past in pasts.items():
+        for group in past.last:
+            seen.setdefault(group, set()).add(rank)
     members = {group: tuple(sorted(ranks)) for group, ranks in seen.items()}
     for _, dump in sorted(dumps.items()):
         members.update(dump.members)
     return members
-
-
-def _first_open(dump: Dump) -> list[Entry]:
-    """Return the first call of each group that is not complete: those behind it wait for it."""
-    first: dict[str, Entry] = {}
-    for entry in dump.entries:
-        if not entry.is_done and (entry.group not in first or entry.sequence < first[entry.group].sequence):
-            first[entry.group] = entry
-    return list(first.values())

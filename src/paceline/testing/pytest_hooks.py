@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TEXT = (
     f"{MARK}(n, carrier=None, timeout=None): run the test on n ranks under Paceline's guard; carrier is 'torch' or "
-    "'mpi' (default: 'mpi' if the test's file names mpi4py); timeout ends a rank that has waited for so many seconds"
+    "'mpi' (default: 'mpi' if the test's file names mpi4py); timeout is in seconds, and ends a rank that waits longer"
 )
 
 

@@ -35,6 +35,8 @@ _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "end": {"ended": _NUMBER},
     "failure": {"failure": _TEXT},
 }  # fmt: skip
+_MOMENTS = ("began", "ended")  # in seconds since 1970, of years that a date can have
+_FIRST_OF_YEAR_10000 = 253_402_300_800
 UNREADABLE = "unreadable"  # the kind of a line that is damaged
 
 
@@ -121,8 +123,10 @@ def _checked_line(line: bytes) -> dict[str, Any]:
     if not isinstance(kind, str):
         return {"kind": UNREADABLE}
     # a kind of a later version is handed on
-    fits = all(_fits(value.get(name, ...), types) for name, types in _FIELDS.get(kind, {}).items())
-    return value if fits else {"kind": UNREADABLE}
+    fields = _FIELDS.get(kind, {})
+    fits = all(_fits(value.get(name, ...), types) for name, types in fields.items())
+    has_dates = fits and all(0 <= value[name] < _FIRST_OF_YEAR_10000 for name in _MOMENTS if name in fields)
+    return value if has_dates else {"kind": UNREADABLE}
 
 
 def _fits(value: Any, types: tuple[type, ...]) -> bool:

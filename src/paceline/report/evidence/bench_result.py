@@ -9,7 +9,7 @@ from typing import Any
 from paceline.process.foreign_files import read_json
 
 _SUMMARY = "summary.json"
-_RECORDS = "records"  # the folder of the records inside that of the figures
+RECORDS = "records"  # the folder of the records inside that of the figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class BenchResult:
 
 def read_bench_result(records: Path) -> BenchResult | None:
     """Return the figures that belong to the records of a run; None if it was no benchmark, or has none."""
-    if records.resolve().parent.name != _RECORDS:
+    if records.resolve().parent.name != RECORDS:
         return None
     try:
         summary: Any = read_json(records.resolve().parents[1] / _SUMMARY)

@@ -12,7 +12,7 @@ from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_from_json, warnings_from_json
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.process.foreign_files import read_foreign, read_json
-from paceline.report.evidence.bench_result import BenchResult, read_bench_result
+from paceline.report.evidence.bench_result import RECORDS, BenchResult, read_bench_result
 from paceline.report.evidence.ring_file import RankRecord, read_ring
 
 _MAX_PROBLEMS = 20
@@ -55,12 +55,14 @@ class RunFiles:
 
 
 def find_run(path: Path) -> Path:
-    """Return the folder of a run: this one if it holds one, otherwise the latest in it."""
+    """Return the folder of a run: this one, the latest in it, or the latest of the benchmark whose figures it holds."""
     if not path.is_dir():
         raise InputError(f"there is no folder {str(path)!r}" if not path.exists() else f"{str(path)!r} is not a folder")
     if _is_run(path):
         return path
     runs = sorted((inner for inner in path.iterdir() if inner.is_dir() and _is_run(inner)), key=_order)
+    if not runs and (path / RECORDS).is_dir():
+        return find_run(path / RECORDS)
     if not runs:
         raise InputError(f"there is no run in {str(path)!r}: record one with paceline run --out {path} ...")
     return runs[-1]

@@ -56,6 +56,7 @@ class PageVerdict:
         label: One or two words: "finding", "ended well".
         summary: The sentence.
         groups: Ranks in groups, each where it is.
+        groups_title: What stands above them.
         first_difference: The same ranks at the first difference.
         first_difference_position: Which call that is: "call 4 on WORLD".
         cause: A slug.
@@ -68,6 +69,7 @@ class PageVerdict:
     label: str
     summary: str
     groups: tuple[RankCard, ...] = ()
+    groups_title: str = "Where ranks are"
     first_difference: tuple[RankCard, ...] = ()
     first_difference_position: str = ""
     cause: str = ""
@@ -98,16 +100,28 @@ class PageWarning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankStacks:
-    """The stacks of the threads of ranks that are all at the same lines, innermost frame first.
+class ShownFrame:
+    """One line of a stack: the function, and its file.py:line or the library that it is compiled into."""
 
-    Attributes:
-        ranks: The ranks, as text.
-        threads: The name of each thread with its frames: function, and file.py:line.
-    """
+    function: str
+    place: str
+    is_native: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownThread:
+    """The stack of a thread, innermost frame first."""
+
+    name: str
+    frames: tuple[ShownFrame, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStacks:
+    """The stacks of ranks that are all at the same lines."""
 
     ranks: str
-    threads: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    threads: tuple[ShownThread, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from paceline.guard.verdict.finding import GroupState, RankGroup
-from paceline.guard.verdict.rank_names import name_ranks
+from paceline.guard.verdict.rank_names import name_with_hosts
 from paceline.report.page.page_values import RankCard, SourceLine
 
 SOURCE_AROUND = 4  # lines before a site, and the same number after it
@@ -28,7 +28,7 @@ def rank_card(
     """
     site = group.site or ""
     return RankCard(
-        ranks=name_ranks(group.ranks) if group.ranks else "no rank",
+        ranks=name_with_hosts(group.ranks, group.hosts, group.num_hosts) if group.ranks else "no rank",
         state=shown_state(group),
         is_out_of_line=bool(group.ranks) and set(out_of_line).issuperset(group.ranks),
         call=group.call or "",

@@ -82,9 +82,9 @@ def _bench_figures(run: RunFiles) -> list[tuple[str, str]]:
     """Return what a benchmark has measured."""
     if run.bench is None:
         return []
-    target = "" if run.bench.expected is None else f" (target {run.bench.expected:.0f} %)"
+    target = "" if run.bench.expected is None else f" (target {run.bench.expected:.0f}%)"
     return [
-        (f"utilisation of the accelerators{target}", f"{run.bench.utilisation:.1f} %"),
+        (f"utilisation of the accelerators{target}", f"{run.bench.utilisation:.1f}%"),
         ("samples per second", f"{run.bench.samples_per_second:,.1f}"),
         ("read", f"{run.bench.mib_per_second:,.1f} MiB/s"),
     ]
@@ -101,13 +101,13 @@ def _figures(evidence: Evidence | None) -> tuple[tuple[str, str], ...]:
     known_waits = [(waiting, seconds) for waiting, seconds in taken if waiting is not None and seconds]
     if known_waits:
         waiting, total = (sum(values) for values in zip(*known_waits, strict=True))
-        shares.append((waiting / total, "of its passes a rank waited for data"))
+        shares.append((waiting / total, "of each pass was spent waiting for data"))
     if costs.ranks and costs.seconds and len(evidence.calls):
         waited = sum(cost.seconds_waited for cost in costs.ranks) / len(evidence.calls.ranks)
-        shares.append((waited / costs.seconds, "of its time a rank waited for others"))
+        shares.append((waited / costs.seconds, "of the run was spent waiting for other ranks"))
         most = max(costs.ranks, key=lambda cost: cost.seconds_caused)
         if most.seconds_caused > 0:
-            figures.append(("others waited longest for", f"rank {most.rank}"))
+            figures.append(("kept the others waiting longest", f"rank {most.rank}"))
     times = [] if evidence.steps is None else [seconds for seconds in evidence.steps.seconds.values() if len(seconds)]
     if times:
         figures.append(("median step", seconds_text(float(np.median(np.concatenate(times))))))

@@ -49,8 +49,8 @@ def run_verdict(run: RunFiles, calls: Calls | None) -> PageVerdict:
 
 
 def _below_text(bench: BenchResult) -> str:
-    target = "what the workload expects" if bench.expected is None else f"the target of {bench.expected:.0f} %"
-    return f"The accelerators of {bench.workload} were {bench.utilisation:.1f} % busy, below {target}."
+    target = "what the workload expects" if bench.expected is None else f"the target of {bench.expected:.0f}%"
+    return f"The accelerators of {bench.workload} were {bench.utilisation:.1f}% busy, below {target}."
 
 
 def page_warnings(run: RunFiles) -> tuple[PageWarning, ...]:
@@ -77,7 +77,7 @@ def _signal(code: Any) -> str:
 def _finding(run: RunFiles, finding: Finding, calls: Calls | None) -> PageVerdict:
     difference, notes = finding.first_difference, []
     if finding.latency_ms > 0:
-        notes.append(f"Certain {finding.latency_ms:g} ms after the event that made it so.")
+        notes.append(f"Found {finding.latency_ms:g} ms after the event that made it certain.")
     differing: tuple[RankCard, ...] = ()
     if difference is not None:
         # the groups of a first difference are all at one position, which is said once above them

@@ -160,7 +160,7 @@ def comparison_as_text(
         ratio = "-" if each.ratio is None else f"{each.ratio:.3f}"
         spread = "" if each.spread is None else f"{each.spread[0]:.3f} to {each.spread[1]:.3f}"
         name = each.name.partition(".")[2]
-        rows.append([name, _range_text(each.first), _range_text(each.second), ratio, spread, each.verdict])
+        rows.append([name, range_text(each.first), range_text(each.second), ratio, spread, each.verdict])
     first = _runs_text(each.first for each in comparisons)
     second = _runs_text(each.second for each in comparisons)
     lines = [f"A: {names[0]} ({first}); B: {names[1]} ({second})"]
@@ -174,7 +174,8 @@ def _runs_text(sides: Iterable[Sequence[float]]) -> str:
     return f"{count} run{'s' if count != 1 else ''}"
 
 
-def _range_text(values: Sequence[float]) -> str:
+def range_text(values: Sequence[float]) -> str:
+    """Return the least and the largest of some values, or the one that all are."""
     low, high = min(values), max(values)
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 

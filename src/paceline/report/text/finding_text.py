@@ -12,14 +12,13 @@ from paceline.errors import group_ranks
 from paceline.guard.judge.stragglers import Notice
 from paceline.guard.verdict.finding import Finding, FirstDifference, GroupState, RankGroup
 from paceline.guard.verdict.job_warning import JobWarning
-from paceline.guard.verdict.rank_names import name_rank, name_ranks, naming
+from paceline.guard.verdict.rank_names import name_rank, name_ranks, name_with_hosts, naming
 from paceline.guard.verdict.snapshot import End
 from paceline.report.safe_text import terminal_safe
 from paceline.report.text.text_layout import PLAIN, TextLayout
 
 _WARNING = "paceline: warning:"
 _BRIEF = 140  # characters of what ended a rank that is not to blame
-_MOST_HOSTS = 4  # of a group, that are named
 
 
 def finding_as_text(finding: Finding, layout: TextLayout = PLAIN) -> str:
@@ -73,7 +72,12 @@ def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
         tuple(
             map(
                 terminal_safe,
-                (_ranks_text(group), group.call or group.state, group.site or "", _detail_text(group)),
+                (
+                    name_with_hosts(group.ranks, group.hosts, group.num_hosts),
+                    group.call or group.state,
+                    group.site or "",
+                    _detail_text(group),
+                ),
             )
         )
         for group in groups
@@ -82,14 +86,6 @@ def _group_lines(groups: Sequence[RankGroup]) -> list[str]:
     return [
         "   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
-
-
-def _ranks_text(group: RankGroup) -> str:
-    """Return ranks as people call them, with their hosts if there are several in the job."""
-    if not group.hosts:
-        return name_ranks(group.ranks)
-    names = ", ".join(group.hosts) if len(group.hosts) <= _MOST_HOSTS else f"{len(group.hosts)} hosts"
-    return f"{name_ranks(group.ranks)} ({names})"
 
 
 def _detail_text(group: RankGroup) -> str:

@@ -4,7 +4,7 @@ import { find } from "./elements.js";
 import { requestDrawing } from "./frame.js";
 import { state } from "./state.js";
 
-export const AXIS_HEIGHT = 30;
+export const AXIS_HEIGHT = 36; // a line of ticks, and one of flags below it
 export const OVERVIEW_HEIGHT = 40;
 export const MOST_LANES = 64; // of more ranks, blocks are made
 const MOST_BLOCKS = 40;

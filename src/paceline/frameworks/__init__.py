@@ -1,0 +1,1 @@
+"""What frameworks for training take from us as their own: each module speaks to one framework, and imports it."""
