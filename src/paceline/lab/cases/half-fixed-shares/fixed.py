@@ -1,4 +1,4 @@
-"""Adds up a loss over 100 samples; every rank makes as many steps, and the sum is checked."""
+"""Adds up a loss over 100 samples; every rank makes the same number of steps, and the sum is checked."""
 
 import numpy as np
 from mpi4py import MPI

@@ -14,7 +14,7 @@ end = min(begin + share, NUM_SAMPLES)  # the last rank takes what is left
 loss, total = np.zeros(1), np.zeros(1)
 
 for epoch in range(NUM_EPOCHS):
-    for start in range(begin, begin + share, BATCH_SIZE):  # as many steps on every rank; the last may be empty
+    for start in range(begin, begin + share, BATCH_SIZE):  # the same steps on every rank; the last may be empty
         batch = np.arange(start, min(start + BATCH_SIZE, end))
         loss += batch.sum()
         comm.Barrier()  # the step ends on all ranks

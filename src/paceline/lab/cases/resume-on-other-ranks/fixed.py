@@ -7,7 +7,7 @@ NUM_SAMPLES, BATCH_SIZE, SAVED_AT = 48, 2, 3
 
 
 def batches(rank, world_size, consumed=0):
-    """Return the batches of a rank, one row per step, of what is left after so many samples of all ranks."""
+    """Return the batches of a rank, one row per step, of what is left after `consumed` samples of all ranks."""
     share = np.arange(consumed, NUM_SAMPLES)[rank::world_size]
     return share.reshape(-1, BATCH_SIZE)
 
