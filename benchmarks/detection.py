@@ -3,14 +3,15 @@
 Every broken program says in its comments what a right diagnosis or warning is and how the program is repaired by its
 advice. The score counts what was said, what names the right ranks, a right line and the right cause, repairs that end
 well, and alarms over correct programs: findings and warnings. A program that states that it is not found counts as
-missed, and whatever is said of it as a false alarm. Repaired programs are run under the smallest load alone, and not on
+missed, and whatever is said of it as a false alarm. Repaired programs are run beside no load alone, and not on
 the backend that only enqueues; where they are not run, advice counts as right if the cause is. Warned programs are not
 run on that backend either.
 The time is from the last event that made the finding certain (the call, or the end of a rank) to the decision, as the
 guard reports it.
 
-A whole run takes hours. `--only`, `--category` and `--programs` run a part; `--table` prints the table by category of
-the record that is kept, in Markdown.
+A whole run takes hours. `--only` and `--load` run one library or one load: their part of the record is made anew, the
+other parts stay, and each part names the commit that it was measured at. `--category` and `--programs` run some
+programs and write no record; `--table` prints the table by category of the record that is kept, in Markdown.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from detection_table import SCORES, by_category, markdown, summarise
-from record import RESULTS, write_record
+from record import commit, kept_figures, write_record
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -299,15 +300,22 @@ def table_of(runs: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def kept_table() -> str:
     """Return the table by category of the record that is kept."""
-    figures = json.loads((RESULTS / "detection.json").read_text())["figures"]
-    if "categories" not in figures:
+    figures = kept_figures("detection")
+    if figures is None or "categories" not in figures:
         raise SystemExit("the record has no categories yet: run `python benchmarks/detection.py` first")
     return f"Over {'; '.join(figures['runs'])}:\n\n{markdown(figures['categories'])}"
 
 
+def kept_runs() -> dict[str, Any]:
+    """Return the parts of the record that name their commit; the others cannot be laid beside what is measured now."""
+    kept = kept_figures("detection") or {"runs": {}}
+    return {key: figures for key, figures in kept["runs"].items() if "commit" in figures}
+
+
 def keep(runs: dict[str, Any]) -> None:
-    """Write the record of what has been measured so far."""
+    """Write the record: what has been measured so far, and the parts that stay."""
     packages = ["torch", "mpi4py", "mpich"]
+    runs = {**kept_runs(), **runs}
     figures = {"categories": table_of(runs), "summary": summaries_of(runs), "runs": runs}
     write_record("detection", figures, packages=packages, seed=SEED)
 
@@ -333,8 +341,9 @@ def main() -> None:
                 key = f"{setting.name}, {load} busy"
                 print(f"\n{setting.name}, {load} busy processes beside it", flush=True)
                 with busy_processes(load):
-                    runs[key] = measure(setting, selection, repairs=load == min(options.load) and setting.can_repair)
-                if selection.is_all and options.only is None:  # what is stopped keeps what it has measured
+                    runs[key] = measure(setting, selection, repairs=not load and setting.can_repair)
+                runs[key]["commit"] = commit()
+                if selection.is_all:  # what is stopped keeps what it has measured
                     keep(runs)
     report_goals(summaries_of(runs))
     print(f"\n{markdown(table_of(runs))}")

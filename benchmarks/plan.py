@@ -160,9 +160,9 @@ MEASUREMENTS = {
 }
 IMPORTS = {
     "plan_arrays": "paceline.plan",
-    "plan_sampler": "paceline.loader",
-    "plan_resume": "paceline.loader",
-    "plan_lengths": "paceline.loader",
+    "plan_sampler": "paceline.loader.sampler",
+    "plan_resume": "paceline.loader.sampler",
+    "plan_lengths": "paceline.loader.sampler",
     "torch_sampler": "torch.utils.data",
     "accelerate_shard": "accelerate.data_loader",
     "grain_call": "grain",

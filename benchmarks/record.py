@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,18 @@ def write_record(name: str, figures: Any, *, packages: list[str], seed: int) -> 
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
     print(f"\nwritten: benchmarks/results/{path.name}")
+
+
+def commit() -> str:
+    """Return the commit that is measured, marked if files have been changed since."""
+    describe = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(describe, cwd=RESULTS.parent, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def kept_figures(name: str) -> Any:
+    """Return the figures of the record that is kept; None if there is none."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())["figures"] if path.exists() else None
 
 
 def _script() -> str:
