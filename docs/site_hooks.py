@@ -12,6 +12,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator, MutableMapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +77,34 @@ def _made_pages() -> Iterator[tuple[str, str]]:
 
 def _symptoms(cases: list[Case]) -> str:
     lines = ["# Find your symptom", "", "What people type into a search engine, and the page that explains it.", ""]
-    phrases = sorted((phrase, case.id) for case in cases for phrase in case.search)
-    return "\n".join([*lines, *(f"- [{phrase}]({name}.md)" for phrase, name in phrases)]) + "\n"
+    for concept, group in groupby(cases, key=lambda case: case.concept):
+        lines += [f"## {concept[0].upper()}{concept[1:]}", ""]
+        phrases = sorted(
+            ((phrase, case.id) for case in group for phrase in case.search), key=lambda pair: pair[0].lower()
+        )
+        lines += [*(f"- [{phrase}]({name}.md)" for phrase, name in phrases), ""]
+    return "\n".join(lines)
 
 
 def _symptom(case: Case, results: MutableMapping[str, Any]) -> str:
-    searched = "\n".join(f"- {phrase}" for phrase in case.search)
-    head, *body = case_section(case, results)
-    del head  # its short name is for the page with all cases
-    return f"# {case.title}\n\nPeople search for:\n\n{searched}\n\n" + "\n".join(body) + "\n"
+    """Return the page of a case. Search engines get what people search for as title and description."""
+    searched = ", ".join(f"“{phrase}”" for phrase in case.search)
+    _, _, *body = case_section(case, results)  # without its short name and title, which the other page needs
+    command = "torchrun --nproc-per-node 4 train.py" if case.carrier == "torch" else "mpiexec -n 4 python train.py"
+    lines = [
+        "---",
+        f"title: {json.dumps(case.search[0], ensure_ascii=False)}",  # a JSON string is a YAML string
+        f"description: {json.dumps('; '.join(case.search), ensure_ascii=False)}",
+        "---",
+        f"# {case.title}",
+        f"\n*Also described as {searched}.*",
+        *body,
+        "\n## Is this your job?",
+        "\nStart it under the guard, which names the rank, the line and the cause, without any change to the script:",
+        f"\n```\npaceline run -- {command}\n```",
+        "\n[More about the guard](../guard.md). If the job hangs right now, [look at it from outside](../doctor.md).",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _reference() -> str:

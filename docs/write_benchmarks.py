@@ -1,0 +1,191 @@
+"""Writes docs/benchmarks.md from the records: `python docs/write_benchmarks.py RECORDS DOCUMENT`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HEAD = """# How it compares
+
+`make bench` measures Paceline and its peers in one run, and stores machine, seed, versions and command beside the
+numbers. `python docs/write_benchmarks.py benchmarks/results docs/benchmarks.md` makes this page from these records.
+
+Peers and Paceline take turns, and each is compared with its neighbour. A ratio is a median, with the quarters below and
+above it in brackets. *Reached* and *missed* are said only if both quarters are on one side of the goal; otherwise it is
+*not certain*. Seconds of the processor are user and system time, with workers; on cores that are busy with other work
+they say more than the clock.
+"""
+TAIL = """
+## Elsewhere
+
+What else is measured, each beside its own subject: how much of the bugs the guard finds and what it costs
+([docs/guard.md](guard.md#how-much-it-finds)), the doctor ([docs/doctor.md](doctor.md)), partitions and hosts
+([docs/balance.md](balance.md)), and the input-pipeline benchmark ([docs/bench.md](bench.md)).
+"""
+Figures = Any  # of a record, as each benchmark writes them
+Row = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A table of the page: which record it is made of, what it says, and how rows are made of the figures."""
+
+    title: str
+    record: str
+    text: str
+    columns: Row
+    rows: Callable[[Figures], Iterator[Row]]
+
+
+def plan_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each way to get the ids of a rank's samples."""
+    names = {
+        "plan_sampler": "PlanSampler, lists of 32",
+        "plan_arrays": "Plan.rows, arrays",
+        "torch_sampler": "torch DistributedSampler + BatchSampler",
+        "accelerate_shard": "accelerate BatchSamplerShard",
+        "grain_call": "grain's native call, per index",
+        "grain_dataset": "grain MapDataset, per index",
+    }
+    for row in figures["medians"]:
+        if row["num_samples"] == 10**7 and row["what"] in names:
+            rates = (f"{row[name] / 1e6:.3g} million" for name in ("ids_per_processor_second", "ids_per_second"))
+            first, memory = f"{row['first_seconds'] * 1e3:,.2f} ms", f"{row['growth_mib']:.0f} MiB"
+            yield names[row["what"]], first, *rates, memory
+
+
+def loader_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each kind of samples and number of workers."""
+    for row in figures["cases"]:
+        kind = f"{row['samples']}, from {row['from']}, {row['num']:,} samples"
+        same, own = (ratio(row[f"{name} collate: processor of plain"]) for name in ("same", "own"))
+        first = f"{ratio(row['same collate: first of plain'])}, {row['first batch verdict']}"
+        yield kind, str(row["workers"]), f"{same}, {row['processor verdict']}", own, first
+
+
+def balance_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each number of ranks."""
+    for ranks, row in figures.items():
+        took, used = row["milliseconds_per_step"], row["processor_milliseconds_per_step"]
+        steps = f"{took['plain']['median']:.0f} to {took['balanced']['median']:.0f} ms"
+        processor = f"{used['plain']['median']:.1f} and {used['balanced']['median']:.1f} ms"
+        imbalance = f"{row['imbalance_before']:.2f} to {row['imbalance_after']:.3f}"
+        yield ranks, imbalance, steps, f"{ratio(row['gain_of_what_is_allowed'])}, {row['gain_verdict']}", processor
+
+
+def exchange_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each call."""
+    for row in figures:
+        clock, processor = ratio(row["times_as_fast"]), ratio(row["times_as_cheap"])
+        if row["goal"] is not None:
+            clock, processor = f"{clock}, {row['clock_verdict']}", f"{processor}, {row['processor_verdict']}"
+        yield f"{row['call']}, {row['ranks']} ranks", f"{row['fields']} {row['kind']}", clock, processor
+
+
+def packing_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each way to pack each set of lengths."""
+    for name, corpus in figures.items():
+        for way, row in corpus.items():
+            if isinstance(row, dict):
+                over = f"{row.get('share_over_budget', 0):.1%}"
+                planning = f"{row['microseconds_per_sample']:.2f} µs" if "microseconds_per_sample" in row else ""
+                size = f"{row['bytes_per_sample']:.0f} bytes" if "bytes_per_sample" in row else ""
+                work = f"{row['work_median']:.3f}", f"{row['time_lost']:.1%}"
+                yield f"{name}, {corpus['num_samples']:,}", way, f"{row['fill']:.4f}", *work, over, planning, size
+
+
+def ranking_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each job."""
+    for name, row in figures.items():
+        difference = f"{row['largest_difference_of_a_loss']:.1e}"
+        yield name, str(row["num_steps"]), ", ".join(f"{area:.4f}" for area in row["auc"]), difference
+
+
+SECTIONS = [
+    Section(
+        title="Order of samples",
+        record="plan",
+        text="10⁷ samples, rank 5 of 8; medians of all runs.",
+        columns=("", "first index", "ids per second of processor", "by the clock", "memory"),
+        rows=plan_rows,
+    ),
+    Section(
+        title="Loader",
+        record="loader",
+        text="""\
+Two gloo ranks, batches of 32, relative to `DataLoader` with `DistributedSampler`: once with torch's collate function on
+both sides, once with the loader's own. Goals, with the same collate function: at most 1.05 of the processor time per
+batch, and at most 1.1 of the time to the first batch. Of few samples the first batch comes later than plain's, because
+ranks first compare their settings.""",
+        columns=("samples", "workers", "processor time, same collate", "own collate", "first batch, by the clock"),
+        rows=loader_rows,
+    ),
+    Section(
+        title="Balanced training",
+        record="balance",
+        text="""\
+Steps in which a rank sleeps as long as its tokens say, as if an accelerator computed, and then meets the
+others in an all-reduce. Goal: at least 0.95 of the gain that the lengths allow.""",
+        columns=("", "imbalance", "step, plain to balanced", "share of the gain", "processor time of a rank's step"),
+        rows=balance_rows,
+    ),
+    Section(
+        title="Rows sent between ranks",
+        record="exchange",
+        text="""\
+How many times as fast, and as cheap in processor time of all ranks, as one torch call per field on gloo.
+Goals: 1 with 2 fields, 2 with 10 and more.""",
+        columns=("", "fields", "by the clock", "processor time"),
+        rows=exchange_rows,
+    ),
+    Section(
+        title="Packing",
+        record="packing",
+        text="""\
+64 ranks; [what the ways are](packing.md#how-it-compares). *Work* is the heaviest rank's cost over the mean
+in the median step, *lost* the time that ranks wait for the heaviest over all steps. Goals: 0.995 full where whole steps
+allow it, work of 1.02, 1 µs and 16 bytes per sample for a million samples.""",
+        columns=("lengths", "way", "full", "work", "lost", "over the budget", "planning", "memory per sample"),
+        rows=packing_rows,
+    ),
+    Section(
+        title="A whole job",
+        record="ranking",
+        text="""\
+[examples/ranking](../examples/ranking/README.md) on MovieLens-100k: AUC after each epoch and at the
+end, and the largest difference of a step's loss from that of one rank.""",
+        columns=("", "steps", "AUC", "largest difference of a loss"),
+        rows=ranking_rows,
+    ),
+]
+
+
+def ratio(spread: dict[str, Any]) -> str:
+    """Return a ratio as people read it: the median, and the quarters in brackets."""
+    low, high = spread["quarters"]
+    return f"{spread['median']:.2f} ({low:.2f}, {high:.2f})"
+
+
+def document(records: Path) -> str:
+    """Return the page that is made of the records in a folder."""
+    return HEAD + "".join(part for section in SECTIONS for part in _section(section, records)) + TAIL
+
+
+def _section(section: Section, records: Path) -> Iterator[str]:
+    record = json.loads((records / f"{section.record}.json").read_text())
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    machine = record["machine"]
+    yield f"\n## {section.title}\n\n{section.text}\n\n"
+    yield f"| {' | '.join(section.columns)} |\n|{'---|' * len(section.columns)}\n"
+    for row in section.rows(record["figures"]):
+        yield f"| {' | '.join(row)} |\n"
+    yield f"\n`{record['command']}` ([record](../benchmarks/results/{section.record}.json))\n\nWith {versions} and\n"
+    yield f"Python {record['python']}, on {machine['cores']} cores of {machine['cpu']}.\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(document(Path(sys.argv[1])))
