@@ -25,6 +25,7 @@ mark_own_processes()
 # importing these for doctests would initialise MPI in this process, or put the guard's hooks into it
 collect_ignore = [
     "src/paceline/comm/mpi_comm.py",
+    "src/paceline/frameworks/lightning.py",  # Lightning takes seconds, and warns
     "src/paceline/guard/boot",
     "src/paceline/lab/cases",
     "tests/chaos/jobs",
@@ -47,27 +48,29 @@ _GRACE_SECONDS = 5.0  # a process that was told to end needs a moment
 _FILES_BEFORE = pytest.StashKey[set[str]]()
 
 
-def _processes() -> set[str]:
+def _processes() -> dict[str, str]:
+    """Return what tells a process from all others, and how it is named: a shell may become another command."""
     children = psutil.Process().children(recursive=True)
-    texts = set()
+    found = {}
     for child in children:
         try:
             command = " ".join(child.cmdline())
             if child.status() != psutil.STATUS_ZOMBIE and "multiprocessing.resource_tracker" not in command:
-                texts.add(f"process {child.pid}: {command}")
+                found[f"{child.pid} {child.create_time()}"] = f"process {child.pid}: {command}"
         except psutil.NoSuchProcess:
             continue  # it has ended in the meantime, as it should
-    return texts
+    return found
 
 
-def _running() -> set[str]:
-    return _processes() | {f"thread {thread.name}" for thread in threading.enumerate()}
+def _running() -> dict[str, str]:
+    return _processes() | {thread.name: f"thread {thread.name}" for thread in threading.enumerate()}
 
 
-def _left_over(running: set[str], files: set[str]) -> set[str]:
+def _left_over(running: dict[str, str], files: set[str]) -> set[str]:
     # where tests run side by side, files of the others come and go: then they are looked at in the end
     is_alone = "PYTEST_XDIST_WORKER" not in os.environ
-    return (_running() - running) | ({f"shared memory {name}" for name in files_left(files)} if is_alone else set())
+    new = {text for known, text in _running().items() if known not in running}
+    return new | ({f"shared memory {name}" for name in files_left(files)} if is_alone else set())
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -58,6 +58,7 @@ _.is_out_of_line
 _.tone
 _.first_difference_position
 _.cause_text
+_.groups_title
 
 # read by `dataclasses.asdict`, on its way to a rank of the lab
 _.file_bytes
@@ -108,3 +109,13 @@ _.pytest_collectreport
 _.ranks_comm
 _.setup
 _.runtest
+
+# called by Lightning
+_.WorkReport
+_.on_train_start
+_.on_train_epoch_start
+_.on_validation_end
+_.on_before_backward
+_.on_before_optimizer_step
+_.on_train_epoch_end
+_.optimizer

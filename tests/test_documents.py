@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs import write_benchmarks
 
 from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.job_warning import WarningCause
@@ -53,6 +54,10 @@ def without_time(text: str) -> str:
     return re.sub(r"(?<=records: paceline-out/)\d{8}-\d{6}\b", "TIME", text).strip()
 
 
+def test_the_page_of_benchmarks_is_made_of_the_records() -> None:
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == write_benchmarks.document(ROOT / "benchmarks" / "results")
+
+
 def test_the_readme_shows_the_classic_case() -> None:
     commands = [command for document, command, _ in shown_commands() if document == "README.md"]
     assert "paceline plan --samples 100 --ranks 7 --batch 3" in commands
@@ -76,7 +81,7 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("document", sorted((ROOT / "docs").glob("with_*.md")), ids=lambda path: path.name)
 def test_lines_to_change_are_those_of_the_example(document: Path) -> None:
     text = document.read_text()
-    (example,) = re.findall(r"\]\(\.\./(examples/ecosystem/\w+\.py)\)", text)
+    example, *_ = re.findall(r"\]\(\.\./(examples/ecosystem/\w+\.py)\)", text)  # others are linked below it
     lines = {line.strip() for line in (ROOT / example).read_text().splitlines()}
     added = [line[1:].strip() for block in re.findall(r"```diff\n(.*?)```", text, flags=re.DOTALL)
              for line in block.splitlines() if line.startswith("+")]  # fmt: skip

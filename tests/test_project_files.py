@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import paceline
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
 SCRIPTS = [path for folder in (".ci", "docs", "examples") for path in sorted((ROOT / folder).rglob("*"))
-           if path.is_file() and (path.suffix == ".sh" or path.name == "run")]  # fmt: skip
+           if path.is_file() and (path.suffix in (".sh", ".sbatch") or path.name == "run")]  # fmt: skip
 
 
 def read_yaml(path: Path) -> Any:
@@ -26,6 +27,21 @@ def read_yaml(path: Path) -> Any:
 
 def test_the_citation_has_the_version_of_the_package() -> None:
     assert read_yaml(ROOT / "CITATION.cff")["version"] == paceline.__version__
+
+
+def test_the_changelog_begins_with_the_version_of_the_package() -> None:
+    (version, *_) = re.findall(
+        r"^## (?:Unreleased: )?([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert version == project["version"] == paceline.__version__
+
+
+def test_classifiers_name_the_pythons_that_are_tested() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    named = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(classifiers))
+    (others,) = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert named == ["3.11", *others.split()]
 
 
 def test_the_workflow_runs_what_is_run_before_anything_lands() -> None:

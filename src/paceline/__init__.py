@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paceline.loader import Loader, PlanSampler, in_step, mean_loss, pack_step
     from paceline.plan import LengthPlan, MixedPlan, PackPlan, PackSummary, Plan, Summary, Tail, Until
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Batch": "paceline.batch",

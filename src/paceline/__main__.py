@@ -2,6 +2,10 @@
 
 import sys
 
-from paceline.cli import main
+try:
+    from paceline.cli import main
 
-sys.exit(main())
+    code = main()
+except KeyboardInterrupt:  # before a verb runs there is nothing to end
+    code = 130  # 128 and SIGINT, as `main` says it; nothing is imported that could be interrupted too
+sys.exit(code)

@@ -1,6 +1,8 @@
 """Injects faults into jobs for as long as one likes, and counts what did not hold: `make chaos SECONDS=600 SEED=0`.
 
 As root it runs in a mount namespace of its own, with a /dev/shm that jobs may fill.
+
+A record grows: each run adds its part, with the commit that it was run at, and no seed counts twice.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from tests.chaos.promises import Outcome, run_scenario  # noqa: E402
 from tests.chaos.scenarios import Fault, draw  # noqa: E402
 
-from record import write_record  # noqa: E402
+from record import commit, kept_figures, write_record  # noqa: E402
 
 _OWN_MEMORY = "PACELINE_CHAOS_OWN_MEMORY"
 _EVERY = 25  # faults: so that one sees how far it is
@@ -76,13 +79,39 @@ def print_table(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
     return dict(rows)
 
 
+def kept_parts() -> list[dict[str, Any]]:
+    """Return the parts of the record."""
+    kept = kept_figures("chaos")
+    return kept["parts"] if kept is not None else []
+
+
+def add_to_record(outcomes: Iterable[Outcome], table: dict[str, dict[str, int]], *, seeds: tuple[int, int]) -> None:
+    """Write the record with one part more, and the sums over all of them."""
+    not_held = [
+        {"seed": outcome.scenario.seed, "scenario": str(outcome.scenario), "problems": outcome.problems[:-1]}
+        for outcome in outcomes
+        if outcome.problems
+    ]
+    part = {"commit": commit(), "first_seed": seeds[0], "last_seed": seeds[1], "table": table, "not_held": not_held}
+    parts = [*kept_parts(), part]
+    rows = sorted({fault for part in parts for fault in part["table"]}, key=lambda fault: (fault == "all", fault))
+    sums = {
+        fault: {name: sum(part["table"].get(fault, {}).get(name, 0) for part in parts) for name in _COLUMNS}
+        for fault in rows
+    }
+    write_record("chaos", {"table": sums, "parts": parts}, packages=["torch", "mpi4py", "mpich"], seed=seeds[0])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long to go on")
     parser.add_argument("--seed", type=int, default=0, help="the first seed; the next ones follow")
     parser.add_argument("--faults", type=int, help="how many, whatever the time")
-    parser.add_argument("--record", action="store_true", help="keep the table under benchmarks/results")
+    parser.add_argument("--record", action="store_true", help="add the table to the record under benchmarks/results")
     options = parser.parse_args()
+    last = max((part["last_seed"] for part in kept_parts()), default=-1)
+    if options.record and options.seed <= last:
+        parser.error(f"the record has seeds up to {last}: begin at --seed {last + 1}")
     enter_own_memory()
     outcomes: list[Outcome] = []
     deadline = time.monotonic() + options.seconds
@@ -101,13 +130,7 @@ def main() -> int:
             seed += 1
     table = print_table(outcomes)
     if options.record:
-        not_held = [
-            {"seed": outcome.scenario.seed, "scenario": str(outcome.scenario), "problems": outcome.problems[:-1]}
-            for outcome in outcomes
-            if outcome.problems
-        ]
-        figures = {"first_seed": options.seed, "last_seed": seed - 1, "table": table, "not_held": not_held}
-        write_record("chaos", figures, packages=["torch", "mpi4py", "mpich"], seed=options.seed)
+        add_to_record(outcomes, table, seeds=(options.seed, seed - 1))
     return int(any(outcome.problems for outcome in outcomes))
 
 

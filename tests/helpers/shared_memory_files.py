@@ -50,7 +50,7 @@ def _used_by(pid: int) -> Iterator[str]:
                 paths.append(os.readlink(descriptor)[1:])
         for path in paths:
             parts = path.removesuffix(" (deleted)").split("/")
-            if parts[:2] == ["dev", "shm"]:
+            if parts[:2] == ["dev", "shm"] and len(parts) > 2:  # somebody may be listing the folder itself
                 yield parts[2]
 
 
