@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -313,3 +315,33 @@ def test_what_is_no_state_of_a_stream_is_refused_with_a_sentence(change: dict[st
     for wrong in not_states:
         with pytest.raises(InputError):
             stream.load_states(wrong)
+
+
+LEAVES_AMID_A_READ = """
+import threading, time
+from paceline import in_step
+from paceline.comm.alone_comm import AloneComm
+
+is_read = threading.Event()
+
+def items():
+    for item in range(100):
+        if item == 2:
+            is_read.set()
+        print("begin", flush=True)
+        time.sleep(0.1)
+        print("end", flush=True)
+        yield item
+
+steps = in_step(items(), AloneComm(), ahead=1)
+next(steps), next(steps)
+is_read.wait()
+"""
+
+
+def test_a_process_that_ends_amid_a_stream_finishes_the_read_that_is_under_way_and_begins_no_other() -> None:
+    ended = subprocess.run([sys.executable, "-c", LEAVES_AMID_A_READ], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    words = ended.stdout.split()
+    assert words == ["begin", "end"] * (len(words) // 2)
+    assert len(words) < 20

@@ -7,6 +7,8 @@ nothing gets in the way of the collectives of the job.
 
 from __future__ import annotations
 
+import atexit
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -24,6 +26,10 @@ from paceline.loader.agreement.problem import Problem, first_problem, raise_prob
 from paceline.plan import Tail
 
 T = TypeVar("T")
+
+# At exit, nothing more is read, and what is being read has this long: workers of a DataLoader end then, and a thread that
+# reads from one would be stopped amid torch's search for the reason, with its temporary files.
+_EXIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +151,10 @@ class InStep(Closeable, Generic[T]):
         # some MPIs take calls from one thread only: then there is nothing to overlap
         is_apart = comm.is_thread_safe and (comm.is_whole_job or comm.world_size == 1)
         self._background = Background("paceline-stream") if is_apart else None
+        self._reading = threading.Lock()
         if self._background is not None:
             weakref.finalize(self, self._background.close, wait=False)
+            atexit.register(self._reading.acquire, timeout=_EXIT_SECONDS)
         self._steps: Iterator[T] | None = None
 
     def __iter__(self) -> Iterator[T]:
@@ -161,6 +169,8 @@ class InStep(Closeable, Generic[T]):
         """End the thread after what is under way; or abandon it, if peers may never come."""
         if self._background is not None:
             self._background.close(wait=wait)
+            if wait:
+                atexit.unregister(self._reading.acquire)
         if wait and self._owns_comm:
             self._owns_comm = False
             self._stream_comm.free()
@@ -257,7 +267,8 @@ class InStep(Closeable, Generic[T]):
         items: list[T] = []
         try:
             while len(items) < size and not self._is_dry:
-                items.append(next(self._source))
+                with self._reading:
+                    items.append(next(self._source))
         except StopIteration:
             self._is_dry = True
         except Exception as error:
