@@ -27,8 +27,8 @@ from paceline.plan import Tail
 
 T = TypeVar("T")
 
-# At exit, nothing more is read, and what is being read has this long: workers of a DataLoader end then, and a thread that
-# reads from one would be stopped amid torch's search for the reason, with its temporary files.
+# At exit, nothing more is read, and what is being read has this long: workers of a DataLoader end then, and a thread
+# that reads from one would be stopped amid torch's search for the reason, with its temporary files.
 _EXIT_SECONDS = 1.0
 
 
