@@ -230,7 +230,7 @@ def test_a_host_that_is_not_heard_of_may_do_anything(job: _Job, monkeypatch: pyt
     job.until(lambda: job.num_seen() == 2)
     ((unseen),) = job.head.out_of_sight()
     assert len(unseen.ranks) == 1
-    assert any("is not heard of" in problem for problem in job.head.problems())
+    assert any("does not report" in problem for problem in job.head.problems())
     monkeypatch.setattr(known_hosts, "_SILENT_SECONDS", 60.0)
     job.watchers.append(silent)
     job.until(lambda: job.num_seen() == 3)  # it is heard of again, and has told everything

@@ -225,7 +225,7 @@ class HeardHosts(LocalRings):
 
     def _lose(self, host: KnownHost) -> None:
         """Believe nothing of a host any more, until it is heard of again and has told everything."""
-        why = "is not heard of: as long as that lasts its ranks may do anything, and nobody sees if they fail or wait"
+        why = "does not report: until it does, nothing is concluded about its ranks, and nobody sees if they fail"
         self._distrust(host, f"{host.name} {why}")
 
     def _distrust(self, host: KnownHost, why: str) -> None:

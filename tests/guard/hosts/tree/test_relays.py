@@ -117,7 +117,7 @@ def test_a_host_that_its_relay_does_not_hear_may_do_anything(job: large.LargeJob
     serving._relay._heard[silent._name] = time.monotonic() - 1000
     job.watchers.remove(silent)
     job.until(lambda: host.is_lost)
-    assert any(text.startswith(f"{host.name} is not heard of") for text in job.head.problems())
+    assert any(text.startswith(f"{host.name} does not report") for text in job.head.problems())
     table = job.head._large._tables["abc.0"]
     own = [rank for rank in range(large.NUM) if table.host_of(rank) == host.number]
     assert len(own) == large.RANKS_PER_HOST

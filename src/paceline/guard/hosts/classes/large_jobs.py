@@ -139,7 +139,7 @@ class LargeJobs:
         """Return for each job that has no room for more followed ranks what that means."""
         return [
             f"{MOST_FOLLOWED} of {self._tables[world].world_size:,} ranks are followed, and there is no room for more: "
-            "ranks in states of their own may wait for ever without a finding"
+            "ranks in states of their own may wait forever without a finding"
             for world in sorted(self._full)
         ]
 

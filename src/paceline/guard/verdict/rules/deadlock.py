@@ -150,7 +150,7 @@ def _explain_in_part(inspection: Inspection, calls: Mapping[int, Call], unseen: 
         cause = Cause.CALL_ORDER
     return Explanation(
         ranks=tuple(sorted(calls)),
-        summary=f"{name_ranks(calls)} can never go on, whatever the other ranks do: {_text(inspection, calls)}; "
+        summary=f"{name_ranks(calls)} can never continue, whatever the other ranks do: {_text(inspection, calls)}; "
         f"{in_part_text(unseen)}",
         cause=cause,
         advice="see which of these calls has no partner: every rank must make the same calls in the same order, and "

@@ -131,7 +131,7 @@ def _misfit_field(sent: Call, receiver: int, received: Call, sender: int) -> Fin
 def _explain(inspection: Inspection, misfit: Misfit) -> Explanation:
     sent, received = misfit.sent, misfit.received
     is_type = misfit.field is FindingField.DTYPE
-    why = "another element type" if is_type else "more than there is room for"
+    why = "the element types differ" if is_type else "more than there is room for"
     later = _later_send_that_fits(inspection, misfit)
     if later is not None:
         return Explanation(

@@ -200,7 +200,7 @@ def _explain_in_part(inspection: Inspection, mismatch: Mismatch, unseen: tuple[i
     what = "calls" if by_operation else _WORDS[mismatch.field][1]
     return Explanation(
         ranks=tuple(sorted(mismatch.calls)),
-        summary=f"{name_ranks(mismatch.calls)} do not fit together at {inspection.text(mismatch.position)}, by "
+        summary=f"{name_ranks(mismatch.calls)} do not fit together at {inspection.text(mismatch.position)}, with "
         f"different {what}: {texts}; {in_part_text(unseen)}",
         cause=_CAUSES.get(mismatch.field, Cause.DIFFERENT_COLLECTIVES),
         advice="let every rank make the same call with the same arguments here, and look at the ranks that are not "
@@ -213,7 +213,7 @@ def _explain_field(inspection: Inspection, mismatch: Mismatch) -> Explanation:
     calls, odd = list(mismatch.calls.values()), mismatch.odd_ranks
     one, several = _WORDS[mismatch.field]
     where = f"{call_name(calls[0])} at {sites_text(calls)}"
-    summary = f"{name_ranks(odd)} {verb(odd, 'calls', 'call')} {where} with another {one}"
+    summary = f"{name_ranks(odd)} {verb(odd, 'calls', 'call')} {where} with a different {one}"
     if len(odd) == len(calls):
         summary = f"ranks call {where} with different {several}"
     return Explanation(
