@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.causes.across_groups.across_communicators import explain_across
+from paceline.guard.verdict.causes.across_groups.making_order import find_making_order
 from paceline.guard.verdict.causes.across_groups.sister_groups import explain_by_sisters
 from paceline.guard.verdict.causes.across_groups.wrong_communicator import explain_wrong_communicator
 from paceline.guard.verdict.causes.call_of_one_side import explain_items_of_a_loop
@@ -65,9 +66,12 @@ def find_deadlock(inspection: Inspection, stuck: frozenset[int]) -> Finding:
     families = {call.family for call in calls.values()}
     explanations: list[Explanation] = []
     field = None
-    unseen = inspection.unseen_members({call.communicator for call in calls.values()})
+    communicators = {call.communicator: None for call in calls.values()}
+    unseen = inspection.unseen_members(communicators)
     if unseen:
         explanations = [_explain_in_part(inspection, calls, unseen)]
+    elif made := find_making_order(inspection, communicators):
+        explanations, field, differing = [made.explanation], FindingField.COMMUNICATOR, made.differing
     elif families == {Family.COLLECTIVE}:
         explanations = _explain_collectives(inspection, calls, differing)
         field = FindingField.COMMUNICATOR if explanations[0].cause is Cause.CALL_ORDER else None
@@ -130,7 +134,7 @@ def _explain_collectives(
 
 def _explain_circle(inspection: Inspection, calls: Mapping[int, Call]) -> Explanation:
     """Say who waits where; that it is the order of calls only where the source shows that all make the same ones."""
-    cause, order = Cause.DIFFERENT_COLLECTIVES, "use communicators in the same order on every rank"
+    cause, order = Cause.DIFFERENT_COLLECTIVES, "make and use communicators in the same order on every rank"
     advice = f"see whether a rank passes over one of these calls, or makes them in another order: {order}"
     if _are_the_same_calls(inspection, calls):
         cause, advice = Cause.CALL_ORDER, order
