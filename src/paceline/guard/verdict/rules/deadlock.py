@@ -194,8 +194,11 @@ def _advice_of_messages(calls: Mapping[int, Call], families: Set[Family]) -> str
     exchange, post = ("batch_isend_irecv", "irecv") if is_torch else ("Sendrecv", "Irecv")
     if families <= {Family.SEND}:
         return f"let one side receive first, or use {exchange}, or post the receives ({post}) before the sends"
-    if is_torch and all(call.request for call in calls.values()):  # all of them were posted before a rank waited
-        return "compare what ranks send with what they receive: every message needs both, with the same tag"
+    if is_torch and all(call.request for call in calls.values()):  # a send may stand behind the wait, or be missing
+        return (
+            "post every send and receive before the first wait, as batch_isend_irecv does, and compare what ranks send "
+            "with what they receive: every message needs both, with the same tag"
+        )
     if Family.EXCHANGE in families:  # it is in use already
         return "let every exchange meet the exchange of its partner: name each other, in the same order, equally often"
     return f"let one side send first, or use {exchange}, or post receives ({post}) and wait for them together"
