@@ -22,6 +22,7 @@ from paceline.guard.verdict.causes.explain_deviation import explain_deviation
 from paceline.guard.verdict.causes.lost_messages.collective_among_messages import explain_collective_among_messages
 from paceline.guard.verdict.causes.lost_messages.counted_messages import explain_fewer_sends
 from paceline.guard.verdict.causes.lost_messages.misdirected_message import explain_misdirected
+from paceline.guard.verdict.causes.lost_messages.wrapped_neighbour import explain_wrapped_neighbour
 from paceline.guard.verdict.causes.own_history import explain_missing_member, explain_missing_send
 from paceline.guard.verdict.causes.passed_over_call import explain_passed_over
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
@@ -77,7 +78,8 @@ def find_deadlock(inspection: Inspection, stuck: frozenset[int]) -> Finding:
         field = FindingField.COMMUNICATOR if explanations[0].cause is Cause.CALL_ORDER else None
     else:
         explanations = (
-            explain_missing_send(inspection, calls)
+            explain_wrapped_neighbour(inspection, calls)
+            or explain_missing_send(inspection, calls)
             or explain_misdirected(inspection, calls)
             or explain_left_loop_of_messages(inspection, calls)
             or explain_collective_among_messages(inspection, calls)

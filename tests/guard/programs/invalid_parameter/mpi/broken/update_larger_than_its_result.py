@@ -1,4 +1,4 @@
-"""Rank 1 adds four values to two, and makes room for the two that it gets back: what it adds says how far it reaches."""
+"""Rank 1 adds four values to a window of two, and has room for the two that it gets back."""
 # ranks: 2
 # finding: argument count
 # out of line: 1
