@@ -75,10 +75,13 @@ def _variable(inspection: Inspection, call: Call) -> str:
 
 def _makers(inspection: Inspection, identity: str) -> Iterator[tuple[int, Call]]:
     """Return the calls by which ranks have made a communicator, as far as they are remembered."""
-    for state in inspection.states():
-        call = state.call(state.made_by.get(identity))
+    known = inspection.communicator(identity)
+    for rank in known.ranks if known is not None else ():
+        state = inspection.state(rank)
+        number = state.made_by.get(identity) if state is not None else None
+        call = state.call(number) if state is not None and number is not None else None
         if call is not None and call.is_collective and call.operation in COMMUNICATOR_CREATIONS:
-            yield state.rank, call
+            yield rank, call
 
 
 def _find_crossing(inspection: Inspection, makers: dict[int, Call], name: _Name) -> _Crossing | None:
