@@ -106,15 +106,15 @@ def _made_from(inspection: Inspection, rank: int, call: Call, wanted: Hashable, 
 
 
 def _explain(inspection: Inspection, identity: str, crossing: _Crossing) -> Explanation:
-    ranks, others, call, theirs, also = crossing
-    mine, of_others = (_label(inspection, one) for one in (call, also))
-    first, second = (mine, of_others) if call.number < also.number else (of_others, mine)
+    ranks, others = crossing.ranks, crossing.others
+    mine, of_others = (_label(inspection, call) for call in (crossing.call, crossing.also))
+    first, second = (mine, of_others) if crossing.call.number < crossing.also.number else (of_others, mine)
     odd = ranks if len(ranks) < len(others) else tuple(sorted((*ranks, *others)))
     return Explanation(
         ranks=odd,
         summary=f"{name_ranks(ranks)} {verb(ranks, 'makes', 'make')} {first} before {second}, {name_ranks(others)} the "
         f"other way round: the communicator {inspection.name(identity)} is {mine} on {name_ranks(ranks)}, and "
-        f"{_label(inspection, theirs)} on {name_ranks(others)}",
+        f"{_label(inspection, crossing.call_of_others)} on {name_ranks(others)}",
         cause=Cause.CALL_ORDER,
         advice=f"let every rank make {first} and {second} in the same order: ranks get the same communicator by the "
         "order of their calls, not by the name of a variable",
