@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.layout import NOTHING, STOP_COLLECTIVE, WITHDRAWN
+from paceline.guard.verdict.causes.across_groups.making_order import find_making_order
 from paceline.guard.verdict.causes.across_groups.wrong_communicator import explain_wrong_communicator
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
@@ -171,8 +172,12 @@ def find_mismatch_at(inspection: Inspection, position: Position) -> Finding | No
     field, odd_ranks = compared
     mismatch = Mismatch(field=field, position=position, calls=calls, odd_ranks=odd_ranks)
     differing = find_first_difference(inspection, position)
+    explanations = _explain(inspection, mismatch, differing)
+    if not inspection.unseen_members([position.communicator]):
+        made = find_making_order(inspection, [position.communicator])
+        explanations, differing = ([made.explanation], made.differing) if made else (explanations, differing)
     return explained_finding(
-        FindingKind.MISMATCH, _explain(inspection, mismatch, differing), rank_groups(inspection, calls), field=field,
+        FindingKind.MISMATCH, explanations, rank_groups(inspection, calls), field=field,
         first_difference=shown_difference(inspection, differing),
     )  # fmt: skip
 
