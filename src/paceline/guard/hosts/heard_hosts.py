@@ -61,7 +61,7 @@ class HeardHosts(LocalRings):
                 self._hear_beat(link, message)
             elif isinstance(message, host_messages.Hello):
                 self._welcome(link, message)
-            elif link in self._hosts:
+            elif link in self._tree.direct:  # others speak through their relay
                 self._hear_host(self._hosts[link], message)
         for host in self._mirrored:
             for pid in host.waiting_to_go_on():
@@ -120,14 +120,14 @@ class HeardHosts(LocalRings):
             if host.parent is not place.relay:
                 self._doubt(host)
                 self._tree.give(host, place.relay, now)
-                self._large.note_relay(host.number, place.relay.number)
             self._link.send(link, host_messages.encode(host_messages.MoveTo(place.relay.address)))
 
     def _hear_host(self, host: KnownHost, message: host_messages.Upward) -> None:
         host.heard_at = time.monotonic()
         try:
             if isinstance(message, host_messages.Report):
-                if self._taken.takes(host.link, message.number, is_whole=message.is_whole):
+                # of one that speaks through a relay, the relay has looked at the number
+                if host.parent or self._taken.takes(host.link, message.number, is_whole=message.is_whole):
                     (self._take_relayed if host.address else self._take_report)(host, message)
             elif isinstance(message, host_messages.Passed):
                 self._hear_passed(host, message)
@@ -145,15 +145,17 @@ class HeardHosts(LocalRings):
                 for child in host.children.values():
                     self._doubt(child)
         except ValueError as error:
-            self._distrust(host, f"{host.name} has sent something that cannot be used: {error}")
+            self._refuse(host, f"{host.name} has sent something that cannot be used: {error}")
         except OSError as error:  # no room for what it tells
-            self._distrust(host, f"{host.name} is not watched, because there is no place for its records: {error}")
+            self._refuse(host, f"{host.name} is not watched, because there is no place for its records: {error}")
 
     def _take_report(self, host: KnownHost, report: host_messages.Report) -> None:
         for problem in report.problems:
             self._note_trouble(f"{host.name}: {problem}")
         if report.is_whole:
             host.is_lost = False
+            if host.parent is not None:
+                self._large.note_relay(host.number, host.parent.number)
             for mirror in host.mirrors.values():
                 mirror.clear()
         for note in report.notes:
@@ -185,9 +187,7 @@ class HeardHosts(LocalRings):
     def _hear_passed(self, relay: KnownHost, passed: host_messages.Passed) -> None:
         """Take in what a host has said to its relay, if it still speaks through it."""
         child, message = relay.children.get(passed.link), host_messages.decode_upward(passed.content)
-        if child is not None and isinstance(message, host_messages.Report):
-            self._take_report(child, message)
-        elif child is not None and message is not None:
+        if child is not None and message is not None:
             self._hear_host(child, message)
 
     def _take_ring(self, host: KnownHost, ring: host_messages.RingReport) -> None:
@@ -227,6 +227,12 @@ class HeardHosts(LocalRings):
         """Believe nothing of a host any more, until it is heard of again and has told everything."""
         why = "is not heard of: as long as that lasts its ranks may do anything, and nobody sees if they fail or wait"
         self._distrust(host, f"{host.name} {why}")
+
+    def _refuse(self, host: KnownHost, why: str) -> None:
+        """Take nothing more of a host, which has sent what cannot be used, until it has told everything anew."""
+        self._distrust(host, why)
+        if host.parent is not None:  # its relay has taken it in, and would not ask for it again
+            self._link.send(host.parent.link, host_messages.encode(host_messages.TellAnew(host.link)))
 
     def _distrust(self, host: KnownHost, why: str) -> None:
         """Believe nothing of a host, of which something was not taken in, until it has told everything."""

@@ -8,7 +8,7 @@ import pytest
 from tests.guard.hosts.classes import test_large_jobs as large
 
 from paceline.guard.hosts import watching
-from paceline.guard.hosts.host_messages import Beat
+from paceline.guard.hosts.host_messages import AlikeRanks, Beat, Report, WorldReport
 from paceline.guard.hosts.known_hosts import KnownHost
 from paceline.guard.hosts.tree import host_tree
 from paceline.guard.judge.judge import Judge
@@ -124,3 +124,50 @@ def test_a_host_that_its_relay_does_not_hear_may_do_anything(job: large.LargeJob
     assert {int(table._digests[rank]) for rank in own} == {0}
     job.watchers.append(silent)
     job.until(lambda: not host.is_lost and 0 not in {int(table._digests[rank]) for rank in own})
+
+
+def test_a_host_behind_a_relay_that_lies_costs_the_other_hosts_there_nothing(
+    job: large.LargeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named, and not its relay; it is believed again once it has told everything anew."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job))
+    (relay,) = relays(job)
+    moved = [watcher for watcher in job.watchers if watcher._link.address != watcher._home]
+    liar, honest = (job.head._hosts[watcher._name] for watcher in moved)
+    monkeypatch.setattr(liar, "name", "liar")
+    look, lies = moved[0]._reports.look, [True]
+
+    def lie() -> Report | None:
+        report = look()
+        if report is None or not report.is_whole or not lies:
+            return report
+        lies.clear()
+        too_many = WorldReport("abc.0", large.NUM, [AlikeRanks(1, [(0, 999, 1)])])
+        return Report(report.number, True, [], [], [], [too_many])
+
+    monkeypatch.setattr(moved[0]._reports, "look", lie)
+    moved[0]._reports.tell_everything()
+    job.until(lambda: any("cannot be used" in text for text in job.head.problems()))
+    assert [text.partition(" ")[0] for text in job.head.problems()] == ["liar"]
+    assert liar.is_lost
+    assert not honest.is_lost
+    assert not relay.is_lost
+    job.until(lambda: not liar.is_lost)
+    job.until(lambda: len(set(job.head._large._tables["abc.0"]._digests.tolist())) == 1)
+
+
+def test_states_of_a_host_that_is_not_believed_count_for_nothing(job: large.LargeJob) -> None:
+    """Its relay may know nothing of that yet, and pass on what has changed since."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job))
+    table = job.head._large._tables["abc.0"]
+    (relay,), child = relays(job), children(job)[0]
+    own = [rank for rank in range(large.NUM) if table.host_of(rank) == child.number]
+    job.head._refuse(child, "what it says cannot be used")
+    every = [(0, large.NUM, 1)]
+    job.head._large.take_relayed(relay.number, WorldReport("abc.0", large.NUM, [AlikeRanks(5, every)]))
+    assert {int(table._digests[rank]) for rank in own} == {0}
+    job.until(lambda: 0 not in {int(table._digests[rank]) for rank in own})

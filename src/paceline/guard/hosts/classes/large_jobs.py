@@ -58,7 +58,7 @@ class LargeJobs:
             table.tell_relayed(relay, self._relays, alike.digest, alike.ranks)
 
     def note_relay(self, host: int, relay: int) -> None:
-        """A host speaks through a relay from now on."""
+        """A host has told everything through a relay: from now on the relay tells the states of its ranks."""
         self._relays[host] = relay
 
     def _table(self, report: WorldReport) -> RankTable:
@@ -70,7 +70,8 @@ class LargeJobs:
         return table
 
     def distrust(self, host: int) -> None:
-        """Take the ranks of a host to do anything."""
+        """Take the ranks of a host to do anything, whatever a relay says of them, until it has told everything."""
+        self._relays[host] = -1
         for world, table in self._tables.items():
             table.distrust(host)
             self._asked.pop(world, None)  # it forgets what it was asked for

@@ -123,6 +123,9 @@ class Relay:
             self._hear_beat(message)
         elif isinstance(message, host_messages.PassOn):
             self._down.send(message.link, message.content)
+        elif isinstance(message, host_messages.TellAnew):
+            if message.link in self._heard:
+                self._reports.add(message.link)
         elif isinstance(message, host_messages.Ask) and message.question:
             self._asked_at = time.monotonic()
             for link, ask in self._reports.ask(message).items():
