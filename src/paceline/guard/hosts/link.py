@@ -21,6 +21,7 @@ _HANDSHAKE_MS, _BEAT_MS, _SILENT_MS = 2000, 3000, 3000
 _LET_IN_EVERY = 16  # messages, after which it is looked who asks to be let in
 # plain numbers: operators of the enumerations of pyzmq cost more than a message
 _NOW, _MORE_FOLLOW, _HAS_MORE = int(zmq.NOBLOCK), int(zmq.SNDMORE), int(zmq.RCVMORE)
+LINK_ERRORS = (OSError, zmq.ZMQError)  # what making a link may raise
 _ZAP = "inproc://zeromq.zap.01"
 _CONNECT_SECONDS = 2.0
 

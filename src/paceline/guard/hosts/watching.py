@@ -15,7 +15,7 @@ from pathlib import Path
 
 from paceline.guard.hosts import host_messages
 from paceline.guard.hosts.host_reports import HostReports
-from paceline.guard.hosts.link import WatcherLink
+from paceline.guard.hosts.link import LINK_ERRORS, WatcherLink
 from paceline.guard.hosts.tree.relay import Relay
 from paceline.guard.observe.local_rings import LocalRings
 
@@ -125,8 +125,12 @@ class Watching:
         """Speak to the head through a relay, or to the head itself, and tell everything there."""
         if address == self._link.address:
             return
+        try:
+            link = WatcherLink([address], self._secret, self._name)
+        except LINK_ERRORS:  # there is no such address, or no room: we stay, and are told again
+            return
         self._link.close()
-        self._link = WatcherLink([address], self._secret, self._name)
+        self._link = link
         self._moved_at = time.monotonic()
         self._is_known, self._num_beats, self._best = False, 0, None
 
@@ -135,7 +139,7 @@ class Watching:
         if self._relay is None and self._link.address == self._home:
             reports = self._reports
             # if there is no port for it, the head asks somebody else
-            with suppress(OSError):
+            with suppress(*LINK_ERRORS):
                 self._relay = Relay(
                     self._home, self._secret, self._name, clock=lambda: (reports.end_shift_ns, reports.end_error_ns)
                 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 import pytest
+import zmq
 from tests.guard.hosts.classes import test_large_jobs as large
 
 from paceline.guard.hosts import watching
@@ -101,7 +103,7 @@ def test_a_relay_stays_with_its_head(job: large.LargeJob) -> None:
         rank.call(large.ALL_REDUCE)
     job.until(lambda: all_are_heard(job))
     (relay,) = [watcher._relay for watcher in job.watchers if watcher._relay is not None]
-    relay._hear_beat(Beat(sent_ns=1, number=-1, head="of another run"))
+    relay._hear_head(Beat(sent_ns=1, number=-1, head="of another run"))
     assert relay._is_known
     assert relay._head == job.head._name
 
@@ -171,3 +173,31 @@ def test_states_of_a_host_that_is_not_believed_count_for_nothing(job: large.Larg
     job.head._large.take_relayed(relay.number, WorldReport("abc.0", large.NUM, [AlikeRanks(5, every)]))
     assert {int(table._digests[rank]) for rank in own} == {0}
     job.until(lambda: 0 not in {int(table._digests[rank]) for rank in own})
+
+
+def test_hosts_leave_a_relay_that_does_not_hear_of_the_head(job: large.LargeJob) -> None:
+    """It cannot answer for the head: ranks that have stopped would wait for a word that never comes."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job) and all(watcher.was_known for watcher in job.watchers))
+    (serving,) = [watcher for watcher in job.watchers if watcher._relay is not None]
+    (relay,) = relays(job)
+    assert serving._relay is not None
+    serving._relay._up._socket.disconnect(f"tcp://{serving._home}")  # the network to the head has gone
+    behind = [watcher for watcher in job.watchers if watcher is not serving]
+    job.until(lambda: relay.is_lost)
+    job.until(lambda: all(watcher._link.address == watcher._home for watcher in behind))
+    assert not any(watcher.was_heard_within(2.0) for watcher in behind)
+    assert serving.was_heard_within(2.0)
+
+
+def test_a_host_that_cannot_be_a_relay_stays_a_host(job: large.LargeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise zmq.ZMQError(errno.EMFILE)
+
+    monkeypatch.setattr(watching, "Relay", fail)
+    watcher = job.watchers[0]
+    watcher._serve()
+    monkeypatch.setattr(watching, "WatcherLink", fail)
+    watcher._speak_to("127.0.0.1:1")
+    job.until(lambda: watcher.was_known)
