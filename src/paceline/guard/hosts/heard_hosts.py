@@ -5,7 +5,6 @@ The head keeps nothing that hosts do not know: whoever it does not know is asked
 
 from __future__ import annotations
 
-import secrets
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from paceline.guard.hosts.link import HeadLink
 from paceline.guard.hosts.mirror import RingMirror, write_note
 from paceline.guard.hosts.remote_process import RemoteProcess, is_elsewhere, process_number
 from paceline.guard.hosts.settling import TakenReports
+from paceline.guard.hosts.taking_over import head_name, remove_mirrors
 from paceline.guard.hosts.tree.host_tree import HostTree, TreePlace
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings
@@ -34,9 +34,10 @@ class HeardHosts(LocalRings):
     """
 
     def __init__(self, folder: Path, link: HeadLink, *, owns_hosts: bool = True) -> None:
+        remove_mirrors(folder)
         super().__init__(folder, self._find_process)
         self._link, self._owns_hosts = link, owns_hosts
-        self._name = secrets.token_hex(4)  # of this head, among all that listen at the same address one after another
+        self._name = head_name(folder)
         self._hosts: dict[bytes, KnownHost] = {}
         self._tree = HostTree()
         self._taken: TakenReports[bytes] = TakenReports()

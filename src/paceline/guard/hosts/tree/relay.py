@@ -144,6 +144,8 @@ class Relay:
     def _hear_beat(self, beat: host_messages.Beat) -> None:
         self._pause = beat.pause
         if beat.number < 0:
+            if self._is_known:  # it was started again, and does not know who speaks through us
+                self._send_home()
             self._is_known, self._head = False, beat.head
             hello = host_messages.Hello(
                 protocol=host_messages.PROTOCOL, version=host_messages.package_version(), host=socket.gethostname(),
@@ -177,9 +179,14 @@ class Relay:
         for link in self._heard:
             self._down.send(link, content)
 
+    def _send_home(self) -> None:
+        """Send watchers back to the head."""
+        self._say_to_all(host_messages.MoveTo(""))
+        self._heard.clear()
+
     def close(self) -> None:
         """Send watchers back to the head, and leave."""
-        self._say_to_all(host_messages.MoveTo(""))
+        self._send_home()
         self._up.send(host_messages.encode(host_messages.Bye(number=self._reports.number)))
         self._down.close(linger_seconds=0.5)
         self._up.close(linger_seconds=0.5)
