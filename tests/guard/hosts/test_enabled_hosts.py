@@ -50,7 +50,8 @@ def test_a_correct_job_ends_as_it_would_bare(cluster: Cluster) -> None:
 def test_a_correct_job_ends_as_it_would_bare_although_its_head_is_killed(cluster: Cluster) -> None:
     codes, said, printed = _run(cluster, "head killed", 29433)
     assert (codes, printed) == ([0, 0, 0], "end\n" * 3), said
-    left = cluster.on("n1", ["sh", "-c", "rm -r /dev/shm/paceline-*"])  # as the next run would, after a minute
+    # if its keeper was killed with it; as the next run would, after a minute
+    left = cluster.on("n1", ["sh", "-c", "rm -rf /dev/shm/paceline-*"])
     subprocess.run(left, check=True)
     nothing_is_left(cluster)
 
