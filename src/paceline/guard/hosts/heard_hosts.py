@@ -47,6 +47,7 @@ class HeardHosts(LocalRings):
         self._is_quiet = False  # nobody judges any more
         self._large = LargeJobs()
         self._mirrored: list[KnownHost] = []  # hosts with ranks whose rings are held
+        self._has_looked = self._is_look_due = False  # whether everybody looks who still lives, and is to look again
         self._counted_at = 0.0  # when it was last looked who is not heard of
 
     def _find_process(self, number: int, began: int) -> ProcessHandle:
@@ -54,6 +55,7 @@ class HeardHosts(LocalRings):
 
     def hear(self) -> None:
         """Take in what watchers have said."""
+        self._has_looked = self._is_look_due = False
         for link, content in self._link.receive():
             message = host_messages.decode_upward(content)
             if message is None:
@@ -64,6 +66,8 @@ class HeardHosts(LocalRings):
                 self._welcome(link, message)
             elif link in self._tree.direct:  # others speak through their relay
                 self._hear_host(self._hosts[link], message)
+        if self._is_look_due:
+            self._ask_who_lives()
         for host in self._mirrored:
             for pid in host.waiting_to_go_on():
                 self._send(host, host_messages.GoOn(pid=pid))
@@ -211,7 +215,16 @@ class HeardHosts(LocalRings):
             process.note_end_facts(ring.end, said_when=mirror.says_when_it_ends())
 
     def _look_who_lives(self) -> None:
-        """Have everybody look at once who still lives: that tells who was first from those that a launcher ends."""
+        """Have everybody look at once who still lives: that tells who was first from those that a launcher ends.
+
+        Many may end together: then everybody looks when the first and when the last is heard of.
+        """
+        self._is_look_due = self._has_looked
+        if not self._has_looked:
+            self._has_looked = True
+            self._ask_who_lives()
+
+    def _ask_who_lives(self) -> None:
         super().wait(0.0)
         ask = host_messages.encode(host_messages.Ask(question=0, number=0, num_calls=0))
         for host in filter(KnownHost.may_move, self._tree.direct.values()):
