@@ -501,3 +501,10 @@ def test_everybody_looks_who_lives_twice_and_not_for_each_of_many_ranks_that_end
     finally:
         other.close()
     assert sorted(asked.count(watcher._name) for watcher in job.watchers) == [2, 2]
+
+
+def test_a_connection_at_rest_carries_beats_and_nothing_else(job: _Job) -> None:
+    """Heartbeats of the transport were a fifth of it. The kernel knows a dead connection by what it has sent."""
+    for link in (job.head._link, job.watchers[0]._link):
+        assert link._socket.getsockopt(zmq.HEARTBEAT_IVL) == 0
+        assert link._socket.getsockopt(zmq.TCP_MAXRT) == 6000
