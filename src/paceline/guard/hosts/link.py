@@ -104,7 +104,10 @@ class HeadLink:
                 parts = [self._socket.recv(_NOW)]
             except zmq.Again:
                 return
-            while self._socket.get(_HAS_MORE):  # the parts of a message come together
+            parts.append(
+                self._socket.recv(_NOW)
+            )  # the parts of a message come together, and this socket adds the first
+            while self._socket.get(_HAS_MORE):
                 parts.append(self._socket.recv(_NOW))
             if len(parts) == 2:
                 yield parts[0], parts[1]

@@ -189,7 +189,7 @@ def early_ends(world_size: int, early: Mapping[LaunchedJob, Mapping[int, Started
 
 
 def _all_ranks(numbers: Sequence[int], world_ranks: Mapping[int, WorldRank]) -> tuple[int, ...]:
-    return tuple(sorted(chain.from_iterable(range(*run) for run in _runs(numbers, world_ranks))))
+    return tuple(chain.from_iterable(range(*run) for run in _runs(numbers, world_ranks)))  # a rank is in one run alone
 
 
 def _runs(numbers: Sequence[int], world_ranks: Mapping[int, WorldRank]) -> list[tuple[int, int]]:
