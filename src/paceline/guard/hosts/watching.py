@@ -115,6 +115,8 @@ class Watching:
         elif isinstance(message, host_messages.Follow):
             self._reports.follow(message.world, message.ranks)
         elif isinstance(message, host_messages.MoveTo):
+            if message.address:
+                self._stop_serving()
             self._speak_to(message.address or self._home)
         elif isinstance(message, host_messages.Serve):
             self._serve()
@@ -143,6 +145,12 @@ class Watching:
                 self._relay = Relay(
                     self._home, self._secret, self._name, clock=lambda: (reports.end_shift_ns, reports.end_error_ns)
                 )
+
+    def _stop_serving(self) -> None:
+        """Be no relay any more: one speaks to the head itself, and tells its clock by the head's."""
+        if self._relay is not None:
+            self._relay.close()
+            self._relay = None
 
     def _hear_beat(self, beat: host_messages.Beat) -> None:
         self._num_beats += 1
@@ -205,7 +213,7 @@ class Watching:
         while self._relay.num_watchers and time.monotonic() < deadline:
             self._relay.turn()
             time.sleep(LOOK_SECONDS)
-        self._relay.close()
+        self._stop_serving()
 
 
 def _host_identity() -> str:

@@ -10,7 +10,7 @@ import zmq
 from tests.guard.hosts.classes import test_large_jobs as large
 
 from paceline.guard.hosts import watching
-from paceline.guard.hosts.host_messages import AlikeRanks, Beat, Report, WorldReport
+from paceline.guard.hosts.host_messages import AlikeRanks, Beat, MoveTo, Report, WorldReport
 from paceline.guard.hosts.known_hosts import KnownHost
 from paceline.guard.hosts.tree import host_tree
 from paceline.guard.judge.judge import Judge
@@ -201,3 +201,16 @@ def test_a_host_that_cannot_be_a_relay_stays_a_host(job: large.LargeJob, monkeyp
     monkeypatch.setattr(watching, "WatcherLink", fail)
     watcher._speak_to("127.0.0.1:1")
     job.until(lambda: watcher.was_known)
+
+
+def test_a_host_that_is_sent_to_a_relay_is_none_itself(job: large.LargeJob) -> None:
+    """A head that was started again may send it there, and its own clock must not be what it is compared with."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job))
+    (relay,) = relays(job)
+    (serving,) = [watcher for watcher in job.watchers if watcher._relay is not None]
+    serving._hear(MoveTo(relay.address))
+    assert serving._relay is None
+    job.until(lambda: relay.has_left)
+    job.until(lambda: all(watcher._link.address == watcher._home for watcher in job.watchers))
