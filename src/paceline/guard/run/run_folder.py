@@ -78,8 +78,7 @@ def become_judge(folder: Path) -> int:
 def name_judge(lock: int) -> None:
     """Write into the file of a lock which process judges."""
     with suppress(OSError):  # no space: the lock is what counts
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()} {start_time(os.getpid())}".encode(), 0)
+        os.ftruncate(lock, os.pwrite(lock, f"{os.getpid()} {start_time(os.getpid())}".encode(), 0))
 
 
 def stop_judging(folder: Path) -> None:
