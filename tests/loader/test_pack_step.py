@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -206,10 +206,10 @@ def test_lengths_of_more_than_the_rows_are_not_cut_off() -> None:
 
 
 def test_what_is_no_batch_does_not_end_a_loop_early() -> None:
-    batch: Any = Batch({"id": torch.tensor([1, 2])}, batch_size=2)
+    batch, nothing = Batch({"id": torch.tensor([1, 2])}, batch_size=2), cast("Batch", None)
     packer = StepPacker(AloneComm(), lambda batch: [2, 3], max_tokens=6)
     with packer, pytest.raises(InputError, match="batches must be of type Batch, got NoneType"):
-        list(packer.over([batch, None, batch]))
+        list(packer.over([batch, nothing, batch]))
 
 
 def test_samples_without_tokens_are_spread_over_packs() -> None:
