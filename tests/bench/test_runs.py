@@ -108,7 +108,7 @@ def test_rows_are_exchanged_only_where_that_saves_compute(
     monkeypatch.setenv("PACELINE_RUN_FOLDER", str(tmp_path))
     monkeypatch.setattr(EmulatedCompute, "run", lambda self, share=1.0: None)
     data = {"record_length_bytes_stdev": 250, "num_files_train": 24, "format": "raw"}
-    train = {"compute_by": compute_by, "computation_time": 1.0}
+    train = {"compute_by": compute_by, "computation_time": 1000.0}
     workload = runs.workload_of(tmp_path, dataset=data, train=train, reader={"balance": "exchange"})
     runs.write_files(workload)
     run(tmp_path, 2, workload)
