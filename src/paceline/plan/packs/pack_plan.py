@@ -137,11 +137,6 @@ class PackPlan:
         return self._pieces.num_samples
 
     @property
-    def start(self) -> int:
-        """Packs of the epoch that were consumed before this plan begins."""
-        return self._part.num_spent + self._part.first_step * self._part.step_size
-
-    @property
     def num_steps(self) -> int:
         """Steps, the same on every rank and in every epoch."""
         left = self._forms.num_packs - self._part.num_spent
@@ -270,15 +265,27 @@ class PackPlan:
         rest._part = self._part.after(step, following)
         return rest
 
-    def progress(self, step: int) -> dict[str, Any]:
-        """Return what a checkpoint must hold after `step` steps of this plan.
+    def num_consumed(self, step: int = 0, epoch: int = 0) -> int:
+        """Return how many samples of the epoch were seen to their end after `step` steps of this plan.
 
-        It grows only when the number of ranks or of packs changes within an epoch.
+        Epochs have other samples in their packs, and so other counts.
+
+        >>> plan = PackPlan([5, 3, 4, 4, 7, 1, 2, 6], world_size=2, max_tokens=8)
+        >>> [plan.num_consumed(step) for step in range(3)]
+        [0, 4, 8]
         """
         step = whole_number("step", step, least=0, most=self.num_steps)
-        part = self._part
+        epoch = whole_number("epoch", epoch, least=0, most=LARGEST_SEED)
+        return int(self._epochs.samples_after(self._part, epoch)[self._part.first_step + step])
+
+    def progress(self, step: int, epoch: int = 0) -> dict[str, Any]:
+        """Return what a checkpoint must hold after `step` steps of this plan.
+
+        It grows only when the number of ranks or of packs changes within an epoch. The epoch matters only to the
+        number of samples that were consumed, which is for readers.
+        """
+        consumed, part = self.num_consumed(step, epoch), self._part
         history = [*part.history, (part.world_size, part.packs_per_step, part.first_step + step)]
-        consumed = self.num_samples if step == self.num_steps else self.start + step * part.step_size
         return {"consumed": consumed, "history": [list(each) for each in history]}
 
     def at(self, progress: Mapping[str, Any]) -> PackPlan:
