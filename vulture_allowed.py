@@ -64,6 +64,8 @@ _.groups_title
 _.file_bytes
 
 # keys of summary.json, which are read as texts
+_.au_percentage
+_.MB_per_second
 _.steps_per_rank
 _.samples_read
 _.bytes_read

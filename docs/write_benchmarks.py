@@ -14,17 +14,18 @@ HEAD = """# How it compares
 `make bench` measures Paceline and its peers in one run, and stores machine, seed, versions and command beside the
 numbers. `python docs/write_benchmarks.py benchmarks/results docs/benchmarks.md` makes this page from these records.
 
-Peers and Paceline take turns, and each is compared with its neighbour. A ratio is a median, with the quarters below and
-above it in brackets. *Reached* and *missed* are said only if both quarters are on one side of the goal; otherwise it is
-*not certain*. Seconds of the processor are user and system time, with workers; on cores that are busy with other work
-they say more than the clock.
+Peers and Paceline take turns, and each run is compared with the one beside it. A ratio is a median, with the lower
+and the upper quartile in brackets. A goal is *reached* or *missed* only if both quartiles are on one side of it;
+otherwise it is *not certain*. Processor time is user and system time, including workers; on cores that are busy with
+other work it says more than the clock.
 """
 TAIL = """
 ## Elsewhere
 
-What else is measured, each beside its own subject: how much of the bugs the guard finds and what it costs
+Other figures are on the pages of their subjects: how many bugs the guard finds and what it costs
 ([docs/guard.md](guard.md#how-much-it-finds)), the doctor ([docs/doctor.md](doctor.md)), partitions and hosts
-([docs/balance.md](balance.md)), and the input-pipeline benchmark ([docs/bench.md](bench.md)).
+([docs/balance.md](balance.md)), jobs of many hosts ([docs/hosts.md](hosts.md#how-large-a-job-may-be)), and the
+input-pipeline benchmark ([docs/bench.md](bench.md)).
 """
 Figures = Any  # of a record, as each benchmark writes them
 Row = Sequence[str]
@@ -119,8 +120,8 @@ SECTIONS = [
         text="""\
 Two gloo ranks, batches of 32, relative to `DataLoader` with `DistributedSampler`: once with torch's collate function on
 both sides, once with the loader's own. Goals, with the same collate function: at most 1.05 of the processor time per
-batch, and at most 1.1 of the time to the first batch. Of few samples the first batch comes later than plain's, because
-ranks first compare their settings.""",
+batch, and at most 1.1 of the time to the first batch. With few samples the first batch comes later than without
+Paceline, because ranks first compare their settings.""",
         columns=("samples", "workers", "processor time, same collate", "own collate", "first batch, by the clock"),
         rows=loader_rows,
     ),
@@ -128,8 +129,8 @@ ranks first compare their settings.""",
         title="Balanced training",
         record="balance",
         text="""\
-Steps in which a rank sleeps as long as its tokens say, as if an accelerator computed, and then meets the
-others in an all-reduce. Goal: at least 0.95 of the gain that the lengths allow.""",
+In each step a rank sleeps in proportion to its tokens, as if an accelerator computed, and then meets the others in an
+all-reduce. Goal: at least 0.95 of the gain that the lengths allow.""",
         columns=("", "imbalance", "step, plain to balanced", "share of the gain", "processor time of a rank's step"),
         rows=balance_rows,
     ),
@@ -137,8 +138,8 @@ others in an all-reduce. Goal: at least 0.95 of the gain that the lengths allow.
         title="Rows sent between ranks",
         record="exchange",
         text="""\
-How many times as fast, and as cheap in processor time of all ranks, as one torch call per field on gloo.
-Goals: 1 with 2 fields, 2 with 10 and more.""",
+Speed-up over one torch call per field on gloo, by the clock and in processor time of all ranks. Goals: 1 with 2 fields,
+2 with 10 and more.""",
         columns=("", "fields", "by the clock", "processor time"),
         rows=exchange_rows,
     ),
@@ -146,9 +147,9 @@ Goals: 1 with 2 fields, 2 with 10 and more.""",
         title="Packing",
         record="packing",
         text="""\
-64 ranks; [what the ways are](packing.md#how-it-compares). *Work* is the heaviest rank's cost over the mean
-in the median step, *lost* the time that ranks wait for the heaviest over all steps. Goals: 0.995 full where whole steps
-allow it, work of 1.02, 1 µs and 16 bytes per sample for a million samples.""",
+64 ranks; the [page on packs](packing.md#how-it-compares) describes the ways. *Work* is the heaviest rank's cost over
+the mean in the median step, *lost* the time that ranks wait for the heaviest over all steps. Goals: 0.995 full if
+whole steps allow it, work of 1.02, 1 µs and 16 bytes per sample for a million samples.""",
         columns=("lengths", "way", "full", "work", "lost", "over the budget", "planning", "memory per sample"),
         rows=packing_rows,
     ),
@@ -156,16 +157,16 @@ allow it, work of 1.02, 1 µs and 16 bytes per sample for a million samples.""",
         title="A whole job",
         record="ranking",
         text="""\
-[examples/ranking](../examples/ranking/README.md) on MovieLens-100k: AUC after each epoch and at the
-end, and the largest difference of a step's loss from that of one rank.""",
-        columns=("", "steps", "AUC", "largest difference of a loss"),
+[examples/ranking](../examples/ranking/README.md) on MovieLens-100k: AUC after each epoch and at the end, and the
+largest difference between the loss of a step and that of one rank.""",
+        columns=("", "steps", "AUC", "largest difference in loss"),
         rows=ranking_rows,
     ),
 ]
 
 
 def ratio(spread: dict[str, Any]) -> str:
-    """Return a ratio as people read it: the median, and the quarters in brackets."""
+    """Return a ratio as people read it: the median, and the quartiles in brackets."""
     low, high = spread["quarters"]
     return f"{spread['median']:.2f} ({low:.2f}, {high:.2f})"
 

@@ -40,10 +40,10 @@ seconds, or longer on a slow machine, no rank has printed, exited, or moved to a
 _TABLE = """\
 ## What happens, and who reports it
 
-The table shows what each job does bare and after how many seconds it ended, and then what the guard reports. Seconds
-count from the moment when every rank has imported torch or started MPI to the end of the job. *hang*: nothing is
-reported; MPI has no time limit, and gloo's is half an hour. *abort*: a library or a rank ended the job with an error.
-*wrong result*: the exit code is 0, and the numbers are wrong. *right result*: so far nothing is to be seen. *DETAIL* is
+The table shows how each job ends bare and after how many seconds, and then what the guard reports. Seconds count from
+the moment when every rank has imported torch or started MPI to the end of the job. *hang*: nothing is reported; MPI
+has no time limit, and gloo's is half an hour. *abort*: a library or a rank ended the job with an error. *wrong
+result*: the exit code is 0, but the numbers are wrong. *right result*: the bug has not shown yet. *DETAIL* is
 `TORCH_DISTRIBUTED_DEBUG=DETAIL`.
 """
 
@@ -87,7 +87,7 @@ def _guard_cell(case: Case, guards: Mapping[str, Any]) -> str:
     if case.expected.late:
         return "no finding; shows who is late"
     if case.is_silent:
-        return "nothing: no call is wrong; see below"
+        return "nothing: no call is wrong (see below)"
     return " or ".join(sorted({_report_in_words(result) for result in guards.values()}))
 
 
@@ -111,7 +111,7 @@ def _measured(record: Mapping[str, Any]) -> str:
     return (
         f"Measured by `{record['command']}` on {record['machine']['cores']} cores that were busy with other work, with "
         f"Python {record['python']}, {versions} ([results](../benchmarks/results/lab.json)).\n"
-        f"Counted from the last event that made a finding certain, the guard's {len(times)} findings took "
+        f"Counted from the event that made them certain, the guard's {len(times)} findings took "
         f"{statistics.median(times):.0f} ms in the median and {max(times):.0f} ms at most."
     )
 

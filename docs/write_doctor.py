@@ -17,8 +17,8 @@ END = "<!-- end of the generated part -->"
 _LIBRARIES = {"mpich": "MPICH", "openmpi": "Open MPI", "gloo": "gloo"}
 _ANSWERS = {
     "right": "the right ranks are named",
-    "differ": "it says that ranks differ, and not who is out of line",
-    "silent": "no finding, but what is seen of each rank",
+    "differ": "it says that ranks differ, but not who is out of line",
+    "silent": "it has no finding and shows where each rank stands",
     "wrong": "wrong ranks are named",
 }
 
@@ -63,8 +63,8 @@ def _measured(record: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     said = "; ".join(f"{counts[answer]} times {text}" for answer, text in _ANSWERS.items())
     return (
-        f"Of {len(results)} jobs that hung: {said}. A look took {seconds[len(seconds) // 2]} s in the median and "
-        f"{seconds[-1]} s at most, of which the doctor waits 2 s between its two looks. Measured by "
+        f"Of {len(results)} jobs that hung: {said}. The doctor took {seconds[len(seconds) // 2]} s in the median and "
+        f"{seconds[-1]} s at most, including the 2 s that it waits between its two looks. Measured by "
         f"`{record['command']}` on {record['machine']['cores']} cores that were busy with other work, with "
         f"Python {record['python']}, {versions} ([results](../benchmarks/results/doctor.json))."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import cast
@@ -15,6 +16,7 @@ from paceline.bench.results.fit import FitTrial, fit
 from paceline.bench.results.result_folder import runs_in, summarise_failed, write_summary
 from paceline.bench.results.run_summary import RunSummary
 from paceline.bench.training.checkpoint import CheckpointError
+from paceline.bench.training.emulated_compute import EmulatedCompute
 from paceline.bench.training.step_log import read_log
 from paceline.bench.workload.sections import Workload
 from paceline.errors import EmptyPlanError, InputError
@@ -97,6 +99,24 @@ def test_ragged_samples_reach_the_model_as_they_are(tmp_path: Path, balance: str
     assert told["paceline"]["samples_read"] == 21
     files = sum(path.stat().st_size for path in (tmp_path / "data" / "train").iterdir())
     assert told["paceline"]["bytes_read"] == files
+
+
+@pytest.mark.parametrize(("compute_by", "moves"), [("bytes", True), ("step", False)])
+def test_rows_are_exchanged_only_where_that_saves_compute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compute_by: str, moves: bool
+) -> None:
+    monkeypatch.setenv("PACELINE_RUN_FOLDER", str(tmp_path))
+    monkeypatch.setattr(EmulatedCompute, "run", lambda self, share=1.0: None)
+    data = {"record_length_bytes_stdev": 250, "num_files_train": 24, "format": "raw"}
+    train = {"compute_by": compute_by, "computation_time": 1000.0}
+    workload = runs.workload_of(tmp_path, dataset=data, train=train, reader={"balance": "exchange"})
+    runs.write_files(workload)
+    run(tmp_path, 2, workload)
+    (notes,) = tmp_path.glob("work.*.jsonl")
+    steps = [note for note in map(json.loads, notes.read_text().splitlines()) if "moved" in note]
+    assert steps
+    assert any(step["moved"] for step in steps) == moves
+    assert any("did_not_pay" in step for step in steps) != moves
 
 
 def test_a_cold_cache_and_pauses_change_no_counts(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ WRONG_NUMBERS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         ("order", ids(0, 1, 3)), ("order", ids(0, 1)), ("costs", ids(1, 2)), ("num_bytes", ids(1, 2)),
         ("real", REAL[:2]), ("host_of", ids(0, 2)), ("host_of", ids(0, -1)), ("host_of", NOTHING), ("sent", ids(0)),
         ("received", ids(0)), ("group_of", ids(0, 2, 0)), ("group_of", ids(0, 1)), ("host_target", 9),
-        ("host_target", -1),
+        ("host_target", -1), ("order", ids(1, 1, 1)),
     ]],
     (extension.spread_pieces, (COSTS, COSTS[:2], ORDER, 2, 9, 3, room())),
     (extension.spread_pieces, (COSTS, COSTS, ids(0, 1, 3), 2, 9, 3, room())),

@@ -112,7 +112,7 @@ def test_the_same_line_on_different_ways_is_said() -> None:
     found = conclude(job(seen(0, validates), seen(1, trains), seen(2, trains)))
     assert found.finding is None
     assert found.says == (
-        "ranks are in all_reduce at train.py:37 on different ways: ranks 1-2 from train.py:40; rank 0 from "
+        "ranks are in all_reduce at train.py:37, reached in different ways: ranks 1-2 from train.py:40; rank 0 from "
         "train.py:50: that may be right",
     )
     shorter = conclude(job(seen(0, validates), seen(1, torch_frames("all_reduce"))))

@@ -23,6 +23,7 @@ class _Rank:
     given: dict[tuple[str, int, int], int] = field(default_factory=dict)
     taken: dict[tuple[str, int, int], int] = field(default_factory=dict)
     held: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    made_by: dict[str, int] = field(default_factory=dict)
     history: list[Call] = field(default_factory=list)
     ended: bool = False
 
@@ -31,7 +32,8 @@ class Job:
     """Ranks that make their calls. Sends wait for their receive unless `buffers`; collectives wait as they must.
 
     Unless it `buffers`, Start waits for every Post; otherwise Complete does. A lock is had before Lock returns.
-    `neighbours` are members by communicator and rank, `groups` the members that a hash stands for.
+    `neighbours` are members by communicator and rank, `groups` the members that a hash stands for, `made_at` the
+    communicators that are made by the calls at a position.
     """
 
     def __init__(
@@ -43,10 +45,11 @@ class Job:
         ends: Mapping[int, End],
         neighbours: Mapping[str, Mapping[int, tuple[int, ...]]] | None = None,
         groups: Mapping[int, tuple[int, ...]] | None = None,
+        made_at: Mapping[tuple[str, int], Sequence[str]] | None = None,
     ) -> None:
         self.ranks = [_Rank(program) for program in programs]
         self.communicators, self.buffers, self.ends = dict(communicators), buffers, dict(ends)
-        self.neighbours, self.groups = neighbours or {}, groups or {}
+        self.neighbours, self.groups, self.made_at = neighbours or {}, groups or {}, made_at or {}
 
     def can_move(self, rank: int) -> bool:
         """Say whether a rank can begin, leave or end something now."""
@@ -82,6 +85,9 @@ class Job:
         mine.history.append(mine.inside)
 
     def _leave(self, mine: _Rank, call: Call) -> None:
+        for made in self.made_at.get((call.communicator, call.sequence), ()):
+            if self.ranks.index(mine) in self.communicators[made].ranks:
+                mine.made_by[made] = call.number
         if call.family is Family.RECEIVE:
             source, tag = self._available(self.ranks.index(mine), call)[0]
             key = (call.communicator, source, tag)
@@ -196,6 +202,7 @@ class Job:
             given=dict(mine.given),
             taken=dict(mine.taken),
             held=dict(mine.held),
+            made_by=dict(mine.made_by),
             neighbours={name: by_rank[rank] for name, by_rank in self.neighbours.items() if rank in by_rank},
             history=tuple(mine.history),
         )

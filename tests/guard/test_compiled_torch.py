@@ -56,6 +56,8 @@ CALLS = """
     group = dist.new_group([0])
     whole = dist.group.WORLD
     for _ in range(2):
+        attempt(dist.all_reduce, torch.ones(4, device="meta"))
+        attempt(dist.all_reduce, torch.nn.Parameter(one, requires_grad=False))
         attempt(dist.barrier)
         attempt(dist.barrier, whole)
         attempt(dist.barrier, group=group)

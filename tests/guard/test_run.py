@@ -95,7 +95,7 @@ def test_a_command_without_ranks_keeps_its_output_input_and_code(tmp_path: Path)
     assert done.stderr.splitlines() == [
         "oops",
         "paceline: no rank was seen: the job ended with code 7 before anything in it used mpi4py or torch.distributed "
-        "in Python, or it started without our variables",
+        "in Python, or it started without Paceline's environment variables",
     ]
 
 
@@ -104,7 +104,7 @@ def test_a_command_that_ends_well_without_ranks_is_said_to_use_neither_library(t
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert done.stderr.splitlines() == [
         "paceline: no rank was seen: nothing that was started uses mpi4py or torch.distributed in Python, or it "
-        "started without our variables"
+        "started without Paceline's environment variables"
     ]
 
 

@@ -190,6 +190,7 @@ CORRECT_CASES: dict[str, tuple[int, str, tuple[str, ...]]] = {
     "an init that fails and is made again": (3, "split", ("init_again",)),
     "an init that fails and is made again, and takes its time": (3, "split", ("slow_init_again",)),
     "empty tensors of another type": (3, "split", ("empty_tensors",)),
+    "tensors without data": (2, "split", ("tensors_without_data",)),
     "uneven splits and lists of tensors": (3, "split", ("tables_of_counts",)),
     "groups, threads, and the world made again": (4, "split", ("groups",)),
     "stragglers": (2, "split", ("stragglers",)),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import tracemalloc
 
 import pytest
 
+from paceline.launch.launcher_command.host_lists import expand_hosts
 from paceline.launch.launcher_command.host_names import addresses_of
 
 
@@ -17,3 +19,14 @@ def test_addresses_of_ipv4_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **options: found)
     assert addresses_of("n1") == ["10.0.0.1", "fd00::1"]
+
+
+def test_a_list_of_very_many_hosts_is_cut_short_before_it_is_made() -> None:
+    tracemalloc.start()
+    try:
+        hosts = expand_hosts("r[1-1000]n[1-1000]")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(hosts) == 100_000
+    assert most < 30 << 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from tests.helpers.outcomes import values
 
 from paceline import Batch, Jagged, pack_step, run_ranks
 from paceline.comm import Comm
+from paceline.comm.alone_comm import AloneComm
+from paceline.errors import InputError
 from paceline.loader import DisagreementError, StepPacker
 from paceline.plan.packs.step_packing import pack_ranks
 
@@ -187,7 +189,27 @@ def gives_too_few_lengths(comm: Comm) -> str:
 def test_a_rank_with_too_few_lengths_is_told_to_all() -> None:
     for said in values(run_ranks(gives_too_few_lengths, 2, carrier="threads")):
         assert "rank 1 cannot continue" in said
-        assert "one number for each of the 2 real rows of the batch, got 1" in said
+        assert "one number for each of the batch's 2 rows, or its 2 real ones, got 1" in said
+
+
+def gives_lengths_of_two_keys(comm: Comm) -> str:
+    lists = Jagged(keys=["word", "tag"], values=torch.arange(20), lengths=torch.tensor([5, 5, 5, 5]))
+    with StepPacker(comm, lambda batch: batch["lists"].lengths, max_tokens=6) as packer:  # type: ignore[union-attr]
+        with pytest.raises(DisagreementError) as raised:
+            packer.start(Batch({"lists": lists}, batch_size=2)).finish()
+        return str(raised.value)
+
+
+def test_lengths_of_more_than_the_rows_are_not_cut_off() -> None:
+    for said in values(run_ranks(gives_lengths_of_two_keys, 2, carrier="threads")):
+        assert "one number for each of the batch's 2 rows, or its 2 real ones, got 4" in said
+
+
+def test_what_is_no_batch_does_not_end_a_loop_early() -> None:
+    batch, nothing = Batch({"id": torch.tensor([1, 2])}, batch_size=2), cast("Batch", None)
+    packer = StepPacker(AloneComm(), lambda batch: [2, 3], max_tokens=6)
+    with packer, pytest.raises(InputError, match="batches must be of type Batch, got NoneType"):
+        list(packer.over([batch, nothing, batch]))
 
 
 def test_samples_without_tokens_are_spread_over_packs() -> None:

@@ -121,6 +121,18 @@ def test_a_sampler_resumes_packs_on_other_ranks() -> None:
     assert sorted(first + rest) == list(range(len(LENGTHS)))
 
 
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_the_state_of_packs_counts_samples_as_that_of_other_plans_does(epoch: int) -> None:
+    plan = PackPlan(LENGTHS, world_size=2, max_tokens=12)
+    samplers = [PlanSampler.of(plan, rank=rank) for rank in range(2)]
+    for sampler in samplers:
+        sampler.set_epoch(epoch)
+    lists: list[list[Any]] = [list(sampler) for sampler in samplers]
+    for step in range(plan.num_steps + 1):
+        seen = [sample for of_rank in lists for packs in of_rank[:step] for pack in packs for sample in pack]
+        assert samplers[0].state_dict(step=step)["consumed"] == len(seen)
+
+
 def test_what_does_not_go_with_packs_is_refused() -> None:
     plan = PackPlan(LENGTHS, world_size=1, max_tokens=8, too_long="cut")
     with pytest.raises(InputError, match="pass the names of the fields that hold their tokens as jagged"):

@@ -317,6 +317,10 @@ def test_what_is_no_state_of_a_stream_is_refused_with_a_sentence(change: dict[st
             stream.load_states(wrong)
 
 
+def _run(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+
 LEAVES_AMID_A_READ = """
 import threading, time
 from paceline import in_step
@@ -340,8 +344,28 @@ is_read.wait()
 
 
 def test_a_process_that_ends_amid_a_stream_finishes_the_read_that_is_under_way_and_begins_no_other() -> None:
-    ended = subprocess.run([sys.executable, "-c", LEAVES_AMID_A_READ], capture_output=True, text=True, timeout=60)
+    ended = _run(LEAVES_AMID_A_READ)
     assert (ended.returncode, ended.stderr) == (0, "")
     words = ended.stdout.split()
     assert words == ["begin", "end"] * (len(words) // 2)
     assert len(words) < 20
+
+
+FINISHES_AT_EXIT = """
+import atexit
+from paceline import in_step
+from paceline.comm.alone_comm import AloneComm
+
+def finish():
+    with steps:
+        print(list(steps), flush=True)
+
+atexit.register(finish)  # before there is a stream, so it is called after what the stream does at exit
+steps = in_step(iter(range(6)), AloneComm())
+next(steps)
+"""
+
+
+def test_an_exit_handler_may_finish_a_stream() -> None:
+    ended = _run(FINISHES_AT_EXIT)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[1, 2, 3, 4, 5]\n", "")

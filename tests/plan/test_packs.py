@@ -89,16 +89,29 @@ def test_an_epoch_resumed_on_other_ranks_sees_each_sample_once(
     for wanted, world_size, packs_per_step in changes:
         made = min(wanted, plan.num_steps - 1)
         seen += samples_of(steps_of(plan, 2)[:made])
-        progress = plan.progress(made)
+        progress = plan.progress(made, epoch=2)
         plan = plan.resume(made, world_size, packs_per_step)
         # what a checkpoint holds leads to the same plan
         fresh = PackPlan(
             lengths, world_size=world_size, max_tokens=70, packs_per_step=packs_per_step, shuffle=shuffle, cost=cost
         ).at(progress)
         assert steps_of(fresh, 2) == steps_of(plan, 2)
-        assert fresh.start == plan.start == progress["consumed"]
+        assert fresh.num_consumed(epoch=2) == plan.num_consumed(epoch=2) == progress["consumed"] == seen.total()
         assert plan.summary(2).num_used == len(lengths) - seen.total()
     assert seen + samples_of(steps_of(plan, 2)) == Counter(range(len(lengths)))
+
+
+@given(st.lists(st.integers(0, 90), min_size=1, max_size=40), RANKS, PACKS)
+def test_a_sample_counts_as_consumed_once_its_last_piece_was_seen(
+    lengths: list[int], world_size: int, packs_per_step: int
+) -> None:
+    plan = PackPlan(lengths, world_size=world_size, max_tokens=20, packs_per_step=packs_per_step, too_long="split")
+    of_ranks = [plan.packs(rank, 1) for rank in range(world_size)]
+    left = Counter(sample for packs in of_ranks for step in packs for pack in step for sample in pack.tolist())
+    for step in range(plan.num_steps):
+        assert plan.progress(step, epoch=1)["consumed"] == sum(count == 0 for count in left.values())
+        left.subtract(sample for packs in of_ranks for pack in packs[step] for sample in pack.tolist())
+    assert plan.progress(plan.num_steps, epoch=1)["consumed"] == len(lengths)
 
 
 @given(LENGTHS, RANKS, PACKS, st.data())

@@ -31,10 +31,14 @@ def add_to(verbs: Any) -> None:
     show.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="number of ranks (default: 1)")
     show.add_argument("--brief", action="store_true", help="show only the plan")
     generate = _add_workload(add_subcommand(subcommands, "generate", _generate, "generate the files of a workload"))
-    generate.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="number of processes (default: 1)")
+    generate.add_argument("-n", type=int, metavar="N", dest="ranks", help="number of processes (default: 1)")
     generate.add_argument("--verify", action="store_true", help=_VERIFY)
-    run = _add_guard(_add_workload(add_subcommand(subcommands, "run", _run, "run a workload on this machine")))
-    run.add_argument("-n", type=int, default=1, metavar="N", dest="ranks", help="number of ranks (default: 1)")
+    run = _add_guard(
+        _add_workload(
+            add_subcommand(subcommands, "run", _run, "run a workload: here, or as a rank of mpiexec, srun or torchrun")
+        )
+    )
+    run.add_argument("-n", type=int, metavar="N", dest="ranks", help="number of ranks (default: 1)")
     run.add_argument("--repeat", type=int, default=1, metavar="K", help="number of runs, one by one (default: 1)")
     _add_worker(_add_workload(add_subcommand(subcommands, "worker", _work, "be one rank under your own launcher")))
     compare = add_subcommand(subcommands, "compare", _compare, "compare runs: ratios and their spread")
@@ -134,7 +138,11 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    return _generate_files(_choice(options), options.ranks, verify=options.verify)
+    if _is_launched(options):
+        from paceline.bench.data.generating_processes import generate_share
+
+        return generate_share(_choice(options).workload, None, verify=options.verify, reports=False)
+    return _generate_files(_choice(options), _ranks(options), verify=options.verify)
 
 
 def _generate_files(choice: WorkloadChoice, num_processes: int, *, verify: bool) -> int:
@@ -152,7 +160,47 @@ def _generate_files(choice: WorkloadChoice, num_processes: int, *, verify: bool)
     return code
 
 
+def _is_launched(options: argparse.Namespace) -> bool:
+    """Tell whether this process is one of several ranks that the user's own launcher has started."""
+    from paceline.comm.place import find_place
+    from paceline.errors import InputError
+
+    place = find_place()
+    if place.world_size == 1:
+        return False
+    if options.ranks is not None:
+        raise InputError(f"{place.source} has started {place.world_size} ranks of this: leave out -n")
+    return True
+
+
+def _ranks(options: argparse.Namespace) -> int:
+    return 1 if options.ranks is None else options.ranks
+
+
+def _run_launched(options: argparse.Namespace) -> int:
+    from paceline.bench.bench_job import FinishedRun
+    from paceline.bench.launched_run import run_launched
+    from paceline.errors import InputError
+    from paceline.report.text.bench_text import summary_as_text
+
+    of_the_guard = {"--json": options.json_file, "--live": options.live, "--timeout": options.timeout}
+    given = [name for name, value in of_the_guard.items() if value]
+    if given:
+        raise InputError(
+            f"{given[0]} belongs to the guard here: paceline run {given[0]} ... -- LAUNCHER paceline bench run"
+        )
+    if options.repeat != 1:
+        raise InputError("--repeat starts ranks again, which your launcher does here: run it several times")
+    ended = run_launched(_choice(options), options.folder, carrier=options.carrier)
+    if not isinstance(ended, FinishedRun):
+        return ended
+    print(f"{summary_as_text(ended.summary)}\nwritten: {ended.folder / 'summary.json'}", flush=True)
+    return ended.exit_code
+
+
 def _run(options: argparse.Namespace) -> int:
+    if _is_launched(options):
+        return _run_launched(options)
     began = time.time()
     from paceline.bench.rank_carrier import default_carrier, searching_for_mpiexec
     from paceline.errors import InputError, whole_number
@@ -165,19 +213,19 @@ def _run(options: argparse.Namespace) -> int:
 
         choice = _choice(options)
         job = _job(options, draw_seed(choice), carrier)
-    whole_number("-n", options.ranks, least=1)
+    ranks = whole_number("-n", _ranks(options), least=1)
     whole_number("--repeat", options.repeat, least=1)
     if choice.ignored_keys:
         say(ignored_as_text(choice.ignored_keys))
     flow = choice.workload.workflow
     if flow.generate_data:
-        code = _generate_files(choice, options.ranks, verify=False)
+        code = _generate_files(choice, ranks, verify=False)
         if code or not (flow.train or flow.evaluation):
             return code
     if not (flow.train or flow.evaluation):
         raise InputError("there is nothing to run: workflow.train and workflow.evaluation are off")
     folder, code = choose_folder(choice.workload, options.folder), 0
-    for run in run_repeatedly(job, options.ranks, folder, times=options.repeat, began=began):
+    for run in run_repeatedly(job, ranks, folder, times=options.repeat, began=began):
         print(f"{summary_as_text(run.summary)}\nwritten: {run.folder / 'summary.json'}")
         print(f"as a page, with a timeline: paceline report {run.folder / 'records'}", flush=True)
         code = run.exit_code or code

@@ -15,20 +15,20 @@ def add_to(verbs: Any) -> None:
     """Add the verb to the parser."""
     parser = verbs.add_parser(
         "plan",
-        help="show what each policy does with the remainder, per rank; or what packs become of lengths",
+        help="show what each policy does with the remainder, per rank; or how lengths would be packed",
         description="Shows what each policy does with the samples that do not fill a step, "
         "and what the common ceil(N/W) split with a shorter last rank would do. With --lengths it shows "
-        "what packs become of samples of these lengths.",
+        "how samples of these lengths would be packed.",
     )
     parser.add_argument("--ranks", type=int, required=True, metavar="W", help="number of ranks")
     parser.add_argument("--samples", type=int, metavar="N", help="number of samples")
     parser.add_argument("--batch", type=int, metavar="B", help="rows per batch on each rank")
     parser.add_argument("--tail", choices=_TAILS, help="show only this policy")
     packs = parser.add_argument_group("packs")
-    packs.add_argument("--lengths", type=Path, metavar="FILE", help="tokens of each sample: one a line, or a .npy file")
-    packs.add_argument("--max-tokens", type=int, metavar="T", help="tokens of a pack at the most")
-    packs.add_argument("--packs", type=int, default=1, metavar="P", help="packs of a rank at each step (default: 1)")
-    packs.add_argument("--too-long", choices=_TOO_LONG, default="raise", help="what becomes of longer samples")
+    packs.add_argument("--lengths", type=Path, metavar="FILE", help="each sample's length: one per line, or a .npy")
+    packs.add_argument("--max-tokens", type=int, metavar="T", help="the most tokens in a pack")
+    packs.add_argument("--packs", type=int, default=1, metavar="P", help="packs per rank and step (default: 1)")
+    packs.add_argument("--too-long", choices=_TOO_LONG, default="raise", help="what to do with longer samples")
     packs.add_argument("--width", type=int, metavar="D", help="count the work of transformer layers of this width")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

@@ -55,17 +55,17 @@ def add_to(verbs: Any) -> None:
         help="give exit code 90 if there was a warning, or one of these causes (with =)",
     )  # fmt: skip
     parser.add_argument(
-        "--ignore", action="append", default=[], metavar="CAUSE,...", help="do not tell warnings of these causes"
+        "--ignore", action="append", default=[], metavar="CAUSE,...", help="do not show warnings of these causes"
     )
     parser.add_argument(
         "--buffers", choices=("on", "off"), default="on",
-        help="whether to compare what messages under way hold with what they held (default: on)",
+        help="whether to check that buffers do not change while a message is under way (default: on)",
     )  # fmt: skip
     parser.add_argument(
-        "--results", action="store_true", help="compare what comes out of collectives that give all ranks the same"
+        "--results", action="store_true", help="compare the results of collectives that should give all ranks the same"
     )
     parser.add_argument(
-        "--raw", action="store_true", help="show all output, also that of ranks that ended because of others"
+        "--raw", action="store_true", help="show all output, including that of ranks that ended because of others"
     )
     parser.add_argument("--live", action="store_true", help="show ranks, rates and who waits while the job runs")
     parser.add_argument(

@@ -131,7 +131,8 @@ def _say_result(result: RunResult) -> None:
     elif result.exit_code and result.num_ranks:
         say(failures_as_text(result.exit_code, result.failures, layout_for(sys.stderr)))
     elif result.num_ranks == 0 and not result.problems:
-        say(f"paceline: no rank was seen: {_why_none_was_seen(result.exit_code)}, or it started without our variables")
+        without = "or it started without Paceline's environment variables"
+        say(f"paceline: no rank was seen: {_why_none_was_seen(result.exit_code)}, {without}")
 
 
 def _why_none_was_seen(exit_code: int) -> str:

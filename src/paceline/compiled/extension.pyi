@@ -117,7 +117,10 @@ class OutermostCall:
 class TensorSizes:
     """Reads what tensors hold: element type, bytes, elements."""
 
-    def __new__(cls, known: dict[Any, tuple[int, int]], in_python: Callable[[Any], Any]) -> TensorSizes: ...
+    def __new__(
+        cls, known: dict[Any, tuple[int, int]], in_python: Callable[[Any], Any], tensor_class: type,
+        has_data: Callable[[type], bool],
+    ) -> TensorSizes: ...  # fmt: skip
     def size(self, tensor: Any, /) -> tuple[int, int, int]: ...
 
 class TorchArguments:

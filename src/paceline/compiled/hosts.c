@@ -150,7 +150,8 @@ static void count_samples(Hosts *hosts, const int64_t *group_of) {
     hosts->cost_shift = excess_bits(task->size ? task->falling[0] : 0);
 }
 
-static void list_samples(Hosts *hosts, const int64_t *group_of) {
+/* Returns false if the order does not have each sample once: a host would get more members than it has room for. */
+static bool list_samples(Hosts *hosts, const int64_t *group_of) {
     const HostTask *task = hosts->task;
     int64_t *next = hosts->ranked;
     memcpy(next, hosts->starts, (size_t)task->num_hosts * sizeof *next);
@@ -158,8 +159,12 @@ static void list_samples(Hosts *hosts, const int64_t *group_of) {
         int64_t sample = task->order[item];
         FETCH(&group_of[task->order[item > AHEAD ? item - AHEAD : 0]]);
         GroupPlace place = hosts->places[group_of[sample]];
+        if (next[place.host] == hosts->starts[place.host + 1]) {
+            return false;
+        }
         hosts->members[next[place.host]++] = (Member){task->falling[item], (uint32_t)sample, place.group};
     }
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------ between hosts */
@@ -418,10 +423,12 @@ int even_out_hosts(const HostTask *task, int64_t *group_of) {
     }
     list_groups(&hosts);
     count_samples(&hosts, group_of);
-    list_samples(&hosts, group_of);
-    for (int pass = 0; pass < MOST_PASSES && pass_over_hosts(&hosts, pass == 0); pass++) {
+    int result = WRONG_NUMBERS;
+    if (list_samples(&hosts, group_of)) {
+        for (int pass = 0; pass < MOST_PASSES && pass_over_hosts(&hosts, pass == 0); pass++) {
+        }
+        result = swap_inside_hosts(&hosts);
     }
-    int result = swap_inside_hosts(&hosts);
     if (result == 0) {
         write_groups(&hosts, group_of);
     }

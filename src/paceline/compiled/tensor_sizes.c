@@ -28,9 +28,33 @@ static int read_dtype(TensorSizes *self, PyObject *tensor, int64_t *code, int64_
     return is_known;
 }
 
+/* Remember a class whose tensors have data; 0 if they have none. */
+static int keep_class(TensorSizes *self, PyObject *class) {
+    PyObject *answer = PyObject_CallFunctionObjArgs(self->has_data, class, NULL);
+    Py_XDECREF(answer); /* True and False stay */
+    if (answer != Py_True) {
+        return 0;
+    }
+    PyObject *before = self->other_class;
+    self->other_class = Py_NewRef(class);
+    Py_XDECREF(before);
+    return 1;
+}
+
+/* Whether a tensor has data: those on the device "meta" have none. */
+static bool has_data(TensorSizes *self, PyObject *tensor) {
+    PyObject *class = (PyObject *)Py_TYPE(tensor);
+    if (class != self->tensor_class && class != self->other_class && !keep_class(self, class)) {
+        return false;
+    }
+    PyObject *is_meta = PyObject_GetAttr(tensor, names.is_meta);
+    Py_XDECREF(is_meta);
+    return is_meta == Py_False;
+}
+
 int read_tensor(TensorSizes *self, PyObject *tensor, BufferSize *size) {
     int64_t item_bytes;
-    if (!read_dtype(self, tensor, &size->dtype, &item_bytes)) {
+    if (!has_data(self, tensor) || !read_dtype(self, tensor, &size->dtype, &item_bytes)) {
         return 0;
     }
     PyObject *held = PyObject_GetAttr(tensor, names.nbytes);
@@ -50,9 +74,10 @@ static PyObject *size_of(PyObject *object, PyObject *tensor) {
 }
 
 static PyObject *new_sizes(PyTypeObject *type, PyObject *args, PyObject *named) {
-    static char *keywords[] = {"known", "in_python", NULL};
-    PyObject *known, *in_python;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!O", keywords, &PyDict_Type, &known, &in_python)) {
+    static char *keywords[] = {"known", "in_python", "tensor_class", "has_data", NULL};
+    PyObject *known, *in_python, *tensor_class, *has_data;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, named, "O!OOO", keywords, &PyDict_Type, &known, &in_python, &tensor_class, &has_data)) {
         return NULL;
     }
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -60,6 +85,8 @@ static PyObject *new_sizes(PyTypeObject *type, PyObject *args, PyObject *named) 
     if (self) {
         self->known = Py_NewRef(known);
         self->in_python = Py_NewRef(in_python);
+        self->tensor_class = Py_NewRef(tensor_class);
+        self->has_data = Py_NewRef(has_data);
     }
     return (PyObject *)self;
 }
@@ -69,6 +96,9 @@ static int visit(PyObject *object, visitproc visit, void *arg) {
     Py_VISIT(((TensorSizes *)object)->known);
     Py_VISIT(((TensorSizes *)object)->dtype);
     Py_VISIT(((TensorSizes *)object)->in_python);
+    Py_VISIT(((TensorSizes *)object)->tensor_class);
+    Py_VISIT(((TensorSizes *)object)->other_class);
+    Py_VISIT(((TensorSizes *)object)->has_data);
     return 0;
 }
 
@@ -79,6 +109,9 @@ static void release(PyObject *object) {
     Py_CLEAR(((TensorSizes *)object)->known);
     Py_CLEAR(((TensorSizes *)object)->dtype);
     Py_CLEAR(((TensorSizes *)object)->in_python);
+    Py_CLEAR(((TensorSizes *)object)->tensor_class);
+    Py_CLEAR(((TensorSizes *)object)->other_class);
+    Py_CLEAR(((TensorSizes *)object)->has_data);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
     free_object(object);
     Py_DECREF(type);

@@ -16,7 +16,7 @@
 /* Names of attributes, made once. */
 #define WATCHED_NAMES(X)                                                                                               \
     X(array) X(async_op) X(board_member) X(call_flags) X(channel) X(communicator) X(group) X(groups) X(world) X(complete) X(doubt_message) X(drop) X(dtype) X(expected) X(f_back) X(f_lasti) \
-    X(is_of_carrier) X(is_of_library) X(itemsize) X(message_board) X(messages) X(note_failure) X(number) X(nbytes) X(op)         \
+    X(is_meta) X(is_of_carrier) X(is_of_library) X(itemsize) X(message_board) X(messages) X(note_failure) X(number) X(nbytes) X(op)         \
     X(ranks) X(recorder) X(remarks) X(root) X(say_overlap) X(say_uses) X(size) X(stop) X(take_out_gone)                \
     X(tell_writing) X(words) X(dest) X(source) X(tag) X(status) X(Get_source) X(Get_tag) X(__qualname__)
 
@@ -175,6 +175,8 @@ int64_t find_reduction(PyObject *reductions, PyObject *operation); /* -1: it is 
 typedef struct {
     PyObject_HEAD
     PyObject *known, *in_python; /* element type -> its code and the bytes of an element; what reads all others */
+    PyObject *has_data;          /* says of a class whether its tensors have data */
+    PyObject *tensor_class, *other_class; /* those have; the other is the one seen last, or NULL */
     PyObject *dtype;             /* the one seen last, with code and bytes */
     int64_t code, item_bytes;
 } TensorSizes;

@@ -96,7 +96,7 @@ def _mismatch_finding(job: SeenJob, still: _Positions, groups: Sequence[RankGrou
         cause=Cause.DIFFERENT_COLLECTIVES,
         summary=f"{sides}: they are not in the same collective",
         advice="see which condition or loop leads these ranks to different calls; start the job with `paceline run`, "
-        "and it names the first call at which they parted",
+        "which names the first call at which they differ",
         groups=tuple(groups),
     )  # fmt: skip
 
@@ -205,7 +205,7 @@ def _calls_seen(job: SeenJob, still: _Positions) -> list[str]:
     if len(still) < len(job.ranks) or job.missing:
         return []
     if len({position.path for position in still.values()}) > 1:
-        return [f"ranks are in {collectives[0]} at {next(iter(sites))} on different ways: {_ways(still)}"]
+        return [f"ranks are in {collectives[0]} at {next(iter(sites))}, reached in different ways: {_ways(still)}"]
     group = "" if all(position.on_world for position in still.values()) else "; whether on the same group is not seen"
     return [f"all that were seen are in {collectives[0]} at {next(iter(sites))}{group}"]
 
@@ -222,7 +222,7 @@ def _ways(still: _Positions) -> str:
 def _cannot(job: SeenJob, positions: _Positions, still: _Positions, finding: Finding | None) -> list[str]:
     cannot = []
     if finding is not None and {*still, *job.missing} <= set(finding.ranks):
-        cannot.append("who is out of line: that these ranks do not do the same is all that is seen")
+        cannot.append("who is out of line: all that is seen is that these ranks do not do the same")
     seconds = max((seen.seconds for seen in job.ranks), default=0.0)
     calls = [position for position in still.values() if position.is_collective]
     if calls and not all(position.on_world for position in calls):
@@ -235,7 +235,7 @@ def _cannot(job: SeenJob, positions: _Positions, still: _Positions, finding: Fin
     if job.num_elsewhere:
         cannot.append(f"what {job.num_elsewhere} ranks on other machines do: look there too")
     if job.world_size is None:
-        cannot.append("how many ranks there should be: nothing says it, so one that has gone is not missed")
+        cannot.append("how many ranks there should be, so a rank that exited would go unnoticed")
     if any(position.call is None and position.way_out is None for position in positions.values()):
         cannot.append("whether a rank that runs will ever arrive")
     return cannot

@@ -251,7 +251,9 @@ class PlanSampler:
 
     def state_at(self, planned: PlannedPass, step: int) -> dict[str, Any]:
         """Return the state after a number of steps of a pass."""
-        whole_epoch = self.plan.progress(self.plan.num_steps)
+        plan, made = (self.plan, self.plan.num_steps) if planned.plan is None else (planned.plan, step)
+        # packs have other samples in each epoch
+        progress = plan.progress(made, epoch=planned.epoch) if is_pack_steps(plan) else plan.progress(made)
         return {
             "version": STATE_VERSION,
             "epoch": planned.epoch,
@@ -259,7 +261,7 @@ class PlanSampler:
             "shuffle": self.plan.shuffle,
             "seed": self.plan.seed,
             "fingerprint": self.plan.fingerprint,
-            **(whole_epoch if planned.plan is None else planned.plan.progress(step)),
+            **progress,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -6,7 +6,6 @@ Every rank plans the same from the same array of lengths; nothing communicates.
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +19,9 @@ from paceline.plan.buckets import make_buckets
 from paceline.plan.deal import Deal
 from paceline.plan.notebook_plan import plan_html
 from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
-from paceline.plan.plan import LARGEST_SEED, ORDER_VERSION, checked_shuffle, checked_steps
+from paceline.plan.plan import LARGEST_SEED, checked_steps
 from paceline.plan.shuffle_keys import fold
+from paceline.plan.shuffled_plan import ShuffledPlan
 from paceline.plan.tail import Summary, Tail, TailLike
 
 _OF_STEPS = 1 << 63  # tells the keys for the order of steps from those for the order of samples
@@ -41,7 +41,7 @@ class _EpochPart:
     first_step: int = 0
 
 
-class LengthPlan:
+class LengthPlan(ShuffledPlan):
     """The plan of an epoch whose samples have known lengths.
 
     Samples of similar length form a bucket. At each step all ranks take the same number of rows from the same
@@ -81,9 +81,8 @@ class LengthPlan:
         spread: float = 0.1,
         boundaries: Sequence[int] | None = None,
     ) -> None:
+        super().__init__(shuffle=shuffle, seed=seed)
         self._tail = Tail.of(tail)
-        self._shuffle = checked_shuffle(shuffle)
-        self._seed = whole_number("seed", seed, least=0, most=LARGEST_SEED)
         self._buckets = make_buckets(
             lengths,
             max_tokens=max_tokens,
@@ -91,9 +90,8 @@ class LengthPlan:
             spread=spread,
             boundaries=boundaries,
         )
-        settings = (ORDER_VERSION, self._buckets.digest, self._shuffle, self._seed, self._buckets.has_row_limit)
-        text = repr((*settings, self._buckets.offsets.tolist(), self._buckets.batch_sizes.tolist())).encode()
-        self._fingerprint = hashlib.blake2b(text, digest_size=8).hexdigest()
+        limits = (self._buckets.offsets.tolist(), self._buckets.batch_sizes.tolist())
+        self._sign(self._buckets.digest, self._shuffle, self._seed, self._buckets.has_row_limit, *limits)
         self._part = self._whole_epoch(world_size)
         self._check_steps()
 
@@ -101,21 +99,6 @@ class LengthPlan:
     def tail(self) -> Tail:
         """What becomes of the remainder."""
         return self._tail
-
-    @property
-    def shuffle(self) -> bool:
-        """Whether samples and buckets are shuffled."""
-        return self._shuffle
-
-    @property
-    def seed(self) -> int:
-        """The seed of the orders."""
-        return self._seed
-
-    @property
-    def fingerprint(self) -> str:
-        """A short text that is equal for plans of the same order."""
-        return self._fingerprint
 
     @property
     def world_size(self) -> int:

@@ -57,7 +57,7 @@ _TORCH = """
     dist.init_process_group("gloo")
     dist.all_reduce(torch.zeros(1))
     time.sleep(12.0 if kind == "slow" else 1.0)
-    if kind == "mismatch" and dist.get_rank() == dist.get_world_size() - 1:
+    if kind.endswith("mismatch") and dist.get_rank() == dist.get_world_size() - 1:
         dist.broadcast(torch.zeros(1), 0)
     else:
         dist.all_reduce(torch.zeros(1))
@@ -74,6 +74,14 @@ _ENABLED = """
     paceline.guard.enable()
     if kind == "head killed" and os.environ["RANK"] == "0":
         os.kill(int((SESSION.folder / "judge").read_text().split()[0]), 9)
+    if kind == "head killed, mismatch" and os.environ["RANK"] == "0":
+        def head():
+            return int((SESSION.folder / "judge").read_text().split()[0])
+        def parent():
+            return open(f"/proc/{head()}/stat").read().split()[3]
+        while b"judge_process" not in open(f"/proc/{parent()}/cmdline", "rb").read():  # it is its keeper yet
+            time.sleep(0.01)
+        os.kill(head(), 9)
     """
 # as people do who start ranks of torch by srun itself
 _SLURM = """

@@ -50,8 +50,20 @@ def test_a_correct_job_ends_as_it_would_bare(cluster: Cluster) -> None:
 def test_a_correct_job_ends_as_it_would_bare_although_its_head_is_killed(cluster: Cluster) -> None:
     codes, said, printed = _run(cluster, "head killed", 29433)
     assert (codes, printed) == ([0, 0, 0], "end\n" * 3), said
-    left = cluster.on("n1", ["sh", "-c", "rm -r /dev/shm/paceline-*"])  # as the next run would, after a minute
+    # if its keeper was killed with it; as the next run would, after a minute
+    left = cluster.on("n1", ["sh", "-c", "rm -rf /dev/shm/paceline-*"])
     subprocess.run(left, check=True)
+    nothing_is_left(cluster)
+
+
+def test_a_rank_out_of_line_is_named_although_the_head_was_killed(cluster: Cluster) -> None:
+    codes, said, _ = _run(cluster, "head killed, mismatch", 29435)
+    assert all(codes), said
+    assert "was killed by SIGKILL; it is started again, and hosts tell it everything" in said[0]
+    for text in said:
+        assert "rank 2 (n3)" in text, text
+        assert "cause: rank-conditional-call" in text
+    assert not any("judged alone" in text for text in said), said
     nothing_is_left(cluster)
 
 

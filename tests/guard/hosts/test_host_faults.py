@@ -84,7 +84,7 @@ def _fault(name: str, job: _Job, host: str) -> AbstractContextManager[None]:
 def test_a_correct_job_ends_as_it_would_bare_while_a_host_is_silent(cluster: Cluster, fault: str) -> None:
     job = _Job(cluster, "correct")
     with _fault(fault, job, "n2"):
-        job.until(lambda: "n2 is not heard of" in job.said())
+        job.until(lambda: "n2 does not report" in job.said())
         (cluster.folder / "go").touch()
         done, finding = end_watched(cluster, job.process)
     assert (done.returncode, finding, done.stdout) == (0, None, "end\n" * 6), job.said()
@@ -96,7 +96,7 @@ def test_a_correct_job_ends_as_it_would_bare_while_a_host_is_silent(cluster: Clu
 def test_nobody_is_named_while_a_host_is_silent_and_the_right_one_afterwards(cluster: Cluster, fault: str) -> None:
     job = _Job(cluster, "mismatch")
     with _fault(fault, job, "n3"):
-        job.until(lambda: "n3 is not heard of" in job.said())
+        job.until(lambda: "n3 does not report" in job.said())
         job.go()
         time.sleep(_HOLD_SECONDS)
         assert job.process.poll() is None, job.said()

@@ -119,7 +119,7 @@ def test_a_host_that_cannot_reach_the_head_harms_nobody(cluster: Cluster) -> Non
 def test_a_watcher_that_is_killed_harms_nobody(cluster: Cluster) -> None:
     done, finding = run_watched(cluster, mpi(cluster, "watcher killed", 2.0))
     assert (done.returncode, finding, done.stdout.count("end")) == (0, None, 6), done.stderr
-    assert "n2 is not heard of" in done.stderr
+    assert "n2 does not report" in done.stderr
 
 
 def test_one_command_on_each_node_gives_one_finding(cluster: Cluster) -> None:

@@ -230,7 +230,7 @@ def test_a_host_that_is_not_heard_of_may_do_anything(job: _Job, monkeypatch: pyt
     job.until(lambda: job.num_seen() == 2)
     ((unseen),) = job.head.out_of_sight()
     assert len(unseen.ranks) == 1
-    assert any("is not heard of" in problem for problem in job.head.problems())
+    assert any("does not report" in problem for problem in job.head.problems())
     monkeypatch.setattr(known_hosts, "_SILENT_SECONDS", 60.0)
     job.watchers.append(silent)
     job.until(lambda: job.num_seen() == 3)  # it is heard of again, and has told everything
@@ -469,3 +469,42 @@ def test_who_stops_a_job_does_not_wait_for_last_words(job: _Job, monkeypatch: py
     assert watched_run._watch(process, launcher, job.head, judged, held, options, signals) is None
     assert judged.fault is None
     launcher.close()
+
+
+def test_everybody_looks_who_lives_twice_and_not_for_each_of_many_ranks_that_end_together(
+    job: _Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        job.rank(number)
+    job.until(lambda: len(job.head._elsewhere) == 2)
+    asked: list[bytes] = []
+    real = HeadLink.send
+
+    def send(self: HeadLink, watcher: bytes, content: bytes) -> bool:
+        message = host_messages.decode_downward(content)
+        if isinstance(message, host_messages.Ask) and not message.question:
+            asked.append(watcher)
+        return real(self, watcher, content)
+
+    monkeypatch.setattr(HeadLink, "send", send)
+    end = host_messages.EndFacts(at_ns=5, alive_ns=4, status=0, memory_kills=0)
+    rings = [
+        host_messages.RingReport(pid, 1, [f"ring.def.0.{pid}"], b"", host_messages.KernelFacts(), end)
+        for pid in range(10, 40)
+    ]
+    other = WatcherLink([job.head.address], job.secret, b"many")
+    hello = host_messages.Hello(host_messages.PROTOCOL, host_messages.package_version(), "many", "m")
+    try:
+        job.until(lambda: other.send(host_messages.encode(hello)) and len(job.head._hosts) == 3)
+        other.send(host_messages.encode(host_messages.Report(1, True, rings, [], [])))
+        job.until(lambda: len(job.head._elsewhere) == 32)
+    finally:
+        other.close()
+    assert sorted(asked.count(watcher._name) for watcher in job.watchers) == [2, 2]
+
+
+def test_a_connection_at_rest_carries_beats_and_nothing_else(job: _Job) -> None:
+    """Heartbeats of the transport were a fifth of it. The kernel knows a dead connection by what it has sent."""
+    for link in (job.head._link, job.watchers[0]._link):
+        assert link._socket.getsockopt(zmq.HEARTBEAT_IVL) == 0
+        assert link._socket.getsockopt(zmq.TCP_MAXRT) == 6000

@@ -193,5 +193,5 @@ def test_the_batch_script_of_the_documents_runs(cluster: Cluster) -> None:
         output = (cluster.folder / f"{kind}.out").read_text()
         assert ended == code, output
         assert output.count("end\n") == (3 if kind == "correct" else 0), output
-        assert ("rank 2 takes another branch" in output) is (kind == "mismatch"), output
+        assert ("rank 2 takes a different branch" in output) is (kind == "mismatch"), output
     _everything_is_given_back(cluster)

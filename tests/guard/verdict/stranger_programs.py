@@ -529,7 +529,7 @@ PROGRAMS = [
     CauseProgram(worker_of_a_match_meets_in_between, 3, (1,), Cause.RANK_CONDITIONAL_CALL),
     CauseProgram(subclass_that_one_rank_lacks, 3, (1,), Cause.SKIPPED_CALL),
     CauseProgram(gathers_for_a_new_key, 3, (0,), Cause.EXTRA_CALL),
-    CauseProgram(halo_thinks_it_is_a_ring, 4, (3,), Cause.RECEIVE_WITHOUT_SEND),
+    CauseProgram(halo_thinks_it_is_a_ring, 4, (0, 3), Cause.RECEIVE_WITHOUT_SEND),
     CauseProgram(one_end_marker_less, 4, (0,), Cause.RECEIVE_WITHOUT_SEND),
     CauseProgram(last_stage_sends_nothing_back, 3, (2,), Cause.RECEIVE_WITHOUT_SEND),
 ]

@@ -56,4 +56,4 @@ def test_modes_of_a_file_that_differ_are_told() -> None:
         waits(0, opens(9)), waits(1, opens(9)), stopped(2, opens(2), reason=STOP_COLLECTIVE, positions={"mpi-world": 1})
     )  # fmt: skip
     assert (finding.kind, finding.field, finding.cause, finding.ranks) == ("mismatch", "mode", "mode", (2,))
-    assert "with another mode: mode 9 on ranks 0-1; mode 2 on rank 2" in finding.summary
+    assert "with a different mode: mode 9 on ranks 0-1; mode 2 on rank 2" in finding.summary

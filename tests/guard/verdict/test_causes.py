@@ -7,16 +7,17 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.guard.verdict import cause_programs, group_programs, stranger_programs, trainer_programs
+from tests.guard.verdict import cause_programs, group_programs, manner_programs, stranger_programs, trainer_programs
 from tests.guard.verdict.cause_programs import CauseProgram, returns_early_without_particles
 from tests.guard.verdict.scripted import line_with, run_script
 from tests.guard.verdict.simulated import collective, judge
 
 from paceline.guard.verdict.finding import Cause
 
-ALL_PROGRAMS = (
-    cause_programs.PROGRAMS + group_programs.PROGRAMS + trainer_programs.PROGRAMS + stranger_programs.PROGRAMS
-)
+ALL_PROGRAMS = [
+    *cause_programs.PROGRAMS, *group_programs.PROGRAMS, *trainer_programs.PROGRAMS, *stranger_programs.PROGRAMS,
+    *manner_programs.PROGRAMS,
+]  # fmt: skip
 every_program = pytest.mark.parametrize("case", ALL_PROGRAMS, ids=lambda case: case.program.__name__)
 
 
@@ -76,6 +77,13 @@ def test_a_line_of_several_tensors_is_not_told_to_pad_its_batch() -> None:
     assert finding is not None
     assert finding.advice.startswith("let every rank come to the call at ")
     assert "with the same tensors in the same order" in finding.advice
+
+
+def test_sizes_that_change_on_most_ranks_may_be_of_tensors_in_another_order() -> None:
+    finding = run_script(lambda side: manner_programs.cycles_through_tasks(side, True), 3)
+    assert finding is not None
+    assert "with the same tensors in the same order" in finding.advice
+    assert finding.advice.endswith("pad the last batch, or use a call that takes a count per rank")
 
 
 def test_a_size_that_all_have_brought_may_be_of_another_tensor_or_of_another_batch() -> None:

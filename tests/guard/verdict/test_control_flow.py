@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from paceline.guard.verdict.job_warning import WarningCause
 from paceline.guard.verdict.source.control_flow import flow_of
+from paceline.guard.verdict.source.functions_in_source import texts_around
 from paceline.guard.verdict.source.user_source import condition_around, relate
+from paceline.guard.verdict.warnings.ignore_comment import is_ignored
 
 LOOP = """\
 for step in range(5):
@@ -154,3 +157,18 @@ def test_an_expression_may_pass_a_call_over() -> None:
     alone = flow_of("f(x)\n", 1)
     assert alone is not None
     assert not alone.may_be_passed_over
+
+
+def test_a_source_that_is_nested_too_deeply_tells_nothing() -> None:
+    """It must not end the judge, which reads what a script has left behind."""
+    source = "x = " + "-" * 100_000 + "1"
+    assert texts_around(source, 1, with_called=True) == []
+    assert relate(source, 1, 1) is None
+    assert not is_ignored(source, 1, WarningCause.HANDLE_LEAK)
+
+
+def test_what_python_warns_of_in_a_source_is_not_told_again() -> None:
+    source = "import re\nif rank == 0:\n    pattern = re.compile('\\d')\n"
+    condition = condition_around(source, 3)
+    assert condition is not None
+    assert condition.head == "rank == 0"

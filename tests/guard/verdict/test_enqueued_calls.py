@@ -8,8 +8,9 @@ import pytest
 
 from paceline.guard.shared_memory.layout import ENQUEUED, NONBLOCKING
 from paceline.guard.verdict.diagnose import find_certain, find_stuck
+from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Waiting
 from paceline.guard.verdict.waits.enqueued_calls import stream_snapshot
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 
@@ -119,3 +120,45 @@ def test_a_collective_that_has_returned_still_needs_a_rank_that_has_ended(exits:
     assert finding.ranks == (1,)
     over = tuple(replace(call, flags=0) for call in sized)  # a backend whose calls return when they are over
     assert find_certain(Inspection(job(replace(ahead, history=over), behind))) is None
+
+
+def _enqueued(rank: int, *messages: tuple[str, int, int, int]) -> RankState:
+    """Return a rank that has enqueued these messages (operation, line, peer, tag), and is in a barrier."""
+    history: list[Call] = []
+    sent: dict[tuple[str, int, int], int] = {}
+    received: dict[tuple[str, int, int], int] = {}
+    for number, (name, line, peer, tag) in enumerate(messages):
+        counts = sent if name == "send" else received
+        counts[WORLD, peer, tag] = counts.get((WORLD, peer, tag), 0) + 1
+        call = Call(
+            operation=f"torch.{name}", communicator=WORLD, number=number, site=f"train.py:{line}", peer=peer, tag=tag,
+            message_number=counts[WORLD, peer, tag], flags=ENQUEUED, left_ns=1,
+        )  # fmt: skip
+        history.append(call)
+    barrier = Call(
+        operation="torch.barrier", communicator=WORLD, sequence=1, number=len(history), site="train.py:20",
+        flags=ENQUEUED,
+    )  # fmt: skip
+    return RankState(
+        rank=rank, threads=(Waiting(call=barrier),), history=(*history, barrier), positions={WORLD: 1}, sent=sent,
+        received=received,
+    )  # fmt: skip
+
+
+def test_a_message_that_went_to_all_but_one_is_told_though_programs_have_gone_on() -> None:
+    """What rank 0 sent to rank 1 last was for another line, so it does not count as the message that is missing."""
+    snapshot = job(
+        _enqueued(0, ("send", 4, 1, 0), ("send", 4, 2, 0), ("send", 6, 1, 7)),
+        _enqueued(1, ("recv", 9, 0, 0), ("recv", 12, 0, 7)),
+        _enqueued(2, ("recv", 9, 0, 0)),
+        _enqueued(3, ("recv", 9, 0, 0)),
+    )
+    enqueued = stream_snapshot(snapshot)
+    assert enqueued is not None
+    finding = find_stuck(Inspection(enqueued), cautious=False)
+    assert finding is not None
+    assert (finding.cause, finding.ranks) == (Cause.RECEIVE_WITHOUT_SEND, (0,))
+    assert finding.summary == (
+        "rank 0 made the send at train.py:4 to rank 2, but not to rank 3, which waits in recv at train.py:9 for a "
+        "message of rank 0"
+    )

@@ -36,7 +36,7 @@ def test_another_element_type() -> None:
     assert (finding.kind, finding.field, finding.cause) == (FindingKind.MESSAGE, FindingField.DTYPE, Cause.DTYPE)
     assert finding.ranks == (0, 1)
     assert finding.summary == (
-        "rank 0 sends 8 x f8 at train.py:4, rank 1 receives 8 x f4 at train.py:9: another element type"
+        "rank 0 sends 8 x f8 at train.py:4, rank 1 receives 8 x f4 at train.py:9: the element types differ"
     )
     assert finding.advice == ("give the receive at train.py:9 the element type and the size of the send at train.py:4")
 
@@ -129,7 +129,7 @@ def test_the_second_message_is_not_compared_with_the_first_receive() -> None:
     second = message("Send", 5, peer=1, tag=3, dtype="f4", num_bytes=32, count=8, message_number=2)
     receives = (received(), message("Recv", 10, peer=0, tag=3, dtype="i8", num_bytes=64, count=8, message_number=2))
     finding = certain(stopped(0, second, peer=1), RankState(rank=1, history=receives))
-    assert "at train.py:10: another element type" in finding.summary
+    assert "at train.py:10: the element types differ" in finding.summary
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_later_message_that_fits_tells_that_a_receive_is_missing() -> None:
     assert (finding.field, finding.cause) == (FindingField.DTYPE, Cause.MESSAGE_ORDER)
     assert finding.summary == (
         "rank 0 sends 8 x f8 at train.py:4 and then 8 x f4 at train.py:5; rank 1 receives 8 x f4 at train.py:9 where "
-        "the first of them comes: another element type"
+        "the first of them comes: the element types differ"
     )
     assert finding.advice == (
         "receive the message that is sent at train.py:4 before the one that the receive at train.py:9 is for: there "

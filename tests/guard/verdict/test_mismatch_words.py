@@ -32,19 +32,19 @@ SAME = reduced()
     [
         (
             reduced(reduction="PROD"), FindingField.REDUCTION, Cause.REDUCTION,
-            "rank 2 calls Allreduce at train.py:12 with another reduction: SUM on ranks 0-1; PROD on rank 2 "
+            "rank 2 calls Allreduce at train.py:12 with a different reduction: SUM on ranks 0-1; PROD on rank 2 "
             "(call 1 on WORLD)",
             "every rank must use the same reduction in the call at train.py:12",
         ),
         (
             reduced(dtype="f8", num_bytes=64), FindingField.DTYPE, Cause.DTYPE,
-            "rank 2 calls Allreduce at train.py:12 with another element type: 8 x f4 on ranks 0-1; 8 x f8 on rank 2 "
-            "(call 1 on WORLD)",
+            "rank 2 calls Allreduce at train.py:12 with a different element type: 8 x f4 on ranks 0-1; 8 x f8 on "
+            "rank 2 (call 1 on WORLD)",
             "convert to one element type before the call at train.py:12: libraries read the bytes as they come",
         ),
         (
             reduced(num_bytes=20, count=5), FindingField.COUNT, Cause.SHAPE,
-            "rank 2 calls Allreduce at train.py:12 with another size: 8 x f4 on ranks 0-1; 5 x f4 on rank 2 "
+            "rank 2 calls Allreduce at train.py:12 with a different size: 8 x f4 on ranks 0-1; 5 x f4 on rank 2 "
             "(call 1 on WORLD)",
             "give every rank the same number of elements in the call at train.py:12: pad the last batch, or use a "
             "call that takes a count per rank",
@@ -65,7 +65,8 @@ def test_another_root() -> None:
     finding = differing(*(collective("Bcast", 5, root=root, sequence=1) for root in (0, 0, 1)))
     assert (finding.field, finding.cause, finding.ranks) == (FindingField.ROOT, Cause.ROOT, (2,))
     assert finding.summary == (
-        "rank 2 calls Bcast at train.py:5 with another root: root 0 on ranks 0-1; root 1 on rank 2 (call 1 on WORLD)"
+        "rank 2 calls Bcast at train.py:5 with a different root: root 0 on ranks 0-1; root 1 on rank 2 "
+        "(call 1 on WORLD)"
     )
     assert finding.advice == (
         "every rank must name the same root in the call at train.py:5; do not compute it from data of one rank"
@@ -77,8 +78,8 @@ def test_another_list_of_ranks_for_a_new_group() -> None:
     finding = differing(*calls, new_groups={11: (0, 1), 22: (0, 2)})
     assert (finding.field, finding.cause, finding.ranks) == (FindingField.COMMUNICATOR, Cause.GROUP, (1,))
     assert finding.summary == (
-        "rank 1 calls new_group at train.py:8 with another list of ranks: of ranks 0-1 on ranks 0, 2; of ranks 0, 2 on "
-        "rank 1 (call 2 on WORLD)"
+        "rank 1 calls new_group at train.py:8 with a different list of ranks: of ranks 0-1 on ranks 0, 2; of ranks "
+        "0, 2 on rank 1 (call 2 on WORLD)"
     )
     assert finding.advice == (
         "every rank must make the same groups in the same order, with the same ranks, at train.py:8"

@@ -83,7 +83,7 @@ def test_requests_that_were_posted_before_the_wait_are_not_told_to_be_posted() -
     """Two ranks wait for messages of each other, and neither has sent one."""
     ranks = [waits_for(rank, started("torch.irecv", 8, 1 - rank, 1), sent={}, received={}) for rank in (0, 1)]
     finding = finding_of(Snapshot(ranks=ranks, communicators=communicators(2)))
-    assert finding.advice.startswith("compare what ranks send with what they receive")
+    assert finding.advice.startswith("post every send and receive before the first wait")
 
 
 def test_a_rank_that_waits_again_and_again_has_left_no_message_out() -> None:

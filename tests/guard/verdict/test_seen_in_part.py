@@ -47,7 +47,7 @@ def test_ranks_that_call_differently_are_all_named_if_members_are_not_seen() -> 
     assert finding is not None
     assert (finding.kind, finding.ranks) == ("mismatch", (2, 3, 4))
     assert finding.summary == (
-        "ranks 2-4 do not fit together at call 1 on WORLD, by different calls: ranks 3-4 call Barrier at train.py:4, "
+        "ranks 2-4 do not fit together at call 1 on WORLD, with different calls: ranks 3-4 call Barrier at train.py:4, "
         f"rank 2 calls Allreduce at train.py:9; ranks 0-1 are not seen from here, {_UNTOLD}"
     )
     assert ((0, 1), "not seen from here") in [(group.ranks, group.detail) for group in finding.groups]

@@ -253,7 +253,7 @@ def test_the_rank_that_got_another_result_than_most_is_named_at_the_first_such_c
         remarking(2, differing(5, r0=7, r1=8, r2=7)),
     ]
     (warning,) = warnings_of(*states, ended_well=False)
-    assert warning.summary == "Allreduce at train.py:4 gave rank 1 another result than ranks 0, 2 (call 5 on WORLD)"
+    assert warning.summary == "Allreduce at train.py:4 gave rank 1 a different result than ranks 0, 2 (call 5 on WORLD)"
     assert (warning.ranks, warning.sites) == ((1,), ("train.py:4",))
 
 
@@ -333,7 +333,7 @@ def test_accesses_to_one_place_are_told_once_with_the_one_that_writes_first() ->
     assert (warning.cause, warning.ranks) == (WarningCause.BUFFER_IN_USE, (1, 2))
     assert warning.sites == ("train.py:7", "train.py:9")
     assert warning.summary == (
-        "Win.Put at train.py:7 (rank 1) and Win.Get at train.py:9 (rank 2) reach for the same bytes of the window of "
+        "Win.Put at train.py:7 (rank 1) and Win.Get at train.py:9 (rank 2) access the same bytes of the window of "
         "rank 0, not only to read them, and nothing that the guard sees orders these accesses"
     )
 
@@ -342,7 +342,7 @@ def test_ranks_that_reach_for_one_place_by_one_line_are_told_together() -> None:
     same_line = [reaching((0, 7, "Win.Put"), (rank, 7, "Win.Put"), target=3) for rank in (1, 2)]
     (warning,) = warnings_of(remarking(0), *(remarking(rank + 1, one) for rank, one in enumerate(same_line)))
     assert warning.summary.startswith(
-        "ranks 0-2 reach for the same bytes of the window of rank 3 by Win.Put at train.py:7"
+        "ranks 0-2 access the same bytes of the window of rank 3 by Win.Put at train.py:7"
     )
     assert warning.sites == ("train.py:7",)
 
@@ -354,4 +354,4 @@ def test_an_access_whose_line_has_not_been_read_yet_waits_for_the_next_look() ->
 def test_an_access_outside_of_any_epoch_has_words_of_its_own() -> None:
     outside = remark(WarningCause.BUFFER_IN_USE, "Win.Get", how="outside")
     (warning,) = warnings_of(remarking(0, outside))
-    assert warning.summary.startswith("Win.Get at train.py:4 reached for memory of a window outside of any epoch")
+    assert warning.summary.startswith("Win.Get at train.py:4 accessed memory of a window outside any epoch")

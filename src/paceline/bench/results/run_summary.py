@@ -18,6 +18,16 @@ _PHASES = ("train", "eval")
 Metrics = dict[str, Any]  # DLIO's names, such as `train_au_mean_percentage`: a number, a list of numbers, or a word
 
 
+class HostFigures(TypedDict):
+    """What the ranks of one host make of training."""
+
+    ranks: list[int]
+    au_percentage: float
+    samples_per_second: float
+    MB_per_second: float
+    load_seconds: float  # of its slowest rank
+
+
 class OwnFigures(TypedDict):
     """What DLIO's metrics leave out. Ranks are numbers here, and texts once the summary is read from JSON."""
 
@@ -28,6 +38,7 @@ class OwnFigures(TypedDict):
     time_to_first_batch_seconds: float | None
     load_seconds_percentiles: dict[str, float | None]
     seconds_per_rank: dict[int, dict[str, float]]
+    hosts: dict[str, HostFigures]
     spread_between_ranks: float | None
     straggler: int | None
     cpu_seconds_per_sample: float | None
@@ -185,12 +196,30 @@ def _own_figures(ranks: Sequence[RankFigures]) -> OwnFigures:
             f"p{percent}": float(np.percentile(loads, percent)) if loads else None for percent in (50, 90, 99, 100)
         },
         "seconds_per_rank": {figures.rank: _seconds_by_part(figures) for figures in ranks},
+        "hosts": _host_figures(ranks),
         "spread_between_ranks": busy[slowest] / mean if slowest is not None and mean else None,
         "straggler": slowest,
         "cpu_seconds_per_sample": sum(one.cpu for one in whole) / samples_of_whole if samples_of_whole else None,
         "epoch_seconds": [max(one.seconds or one.whole.seconds for one in each) for each in _passes(ranks, "train")],
         "log_lines_left_out": sum(figures.num_unreadable for figures in ranks),
     }
+
+
+def _host_figures(ranks: Sequence[RankFigures]) -> dict[str, HostFigures]:
+    """Return the figures of training by host; a pass takes as long as its slowest rank on any of them."""
+    found: dict[str, HostFigures] = {}
+    seconds = sum(max(one.counted.seconds for one in each) for each in _passes(ranks, "train"))
+    for host in sorted({figures.host for figures in ranks}):
+        here = [figures for figures in ranks if figures.host == host]
+        passes = [one.counted for each in _passes(here, "train") for one in each if one.counted.seconds > 0]
+        found[host] = {
+            "ranks": [figures.rank for figures in here],
+            "au_percentage": 100 * _mean(one.compute / one.seconds for one in passes),
+            "samples_per_second": sum(one.samples for one in passes) / seconds if seconds else 0.0,
+            "MB_per_second": sum(one.num_bytes for one in passes) / seconds / _MB if seconds else 0.0,
+            "load_seconds": max((_seconds_by_part(figures)["load"] for figures in here), default=0.0),
+        }
+    return found
 
 
 def _seconds_by_part(figures: RankFigures) -> dict[str, float]:

@@ -28,34 +28,48 @@ _FAILED = 1
 
 
 def run_worker(workload: Workload, folder: Path, *, carrier: str | None) -> int:
-    """Run this rank; return its exit code. A failure that all ranks share is in every log, and printed once."""
-    with _connected(carrier) as comm:
-        store = store_of(workload, rank=comm.rank)
-        splits = check_manifest(workload, store)
-        plans = plan_summaries(workload, comm.world_size)  # before anything is read: it needs a step
-        try:
-            run_rank(workload, comm, store, folder)
-        except (LoadError, CheckpointError) as error:
-            if comm.rank == 0:
-                print(f"paceline bench: {error}", file=sys.stderr, flush=True)
-            return _FAILED
-        output = workload.output
-        lines = read_log(folder / f"{comm.rank}.jsonl")
-        figures = figures_of(lines, exclude_start=output.exclude_start_steps, exclude_end=output.exclude_end_steps)
-        ranks = [RankFigures.from_json(each) for each in gather_json(comm, figures.to_json())]
+    """Run this rank; return its exit code."""
+    with joined(carrier) as comm:
+        return run_joined(workload, comm, folder)
+
+
+def run_joined(workload: Workload, comm: Comm, folder: Path) -> int:
+    """Run this rank of a job that it has joined; return its exit code.
+
+    A failure that all ranks share is in every log, and printed once. The first rank writes the summary.
+    """
+    store = store_of(workload, rank=comm.rank)
+    splits = check_manifest(workload, store)
+    plans = plan_summaries(workload, comm.world_size)  # before anything is read: it needs a step
+    try:
+        run_rank(workload, comm, store, folder)
+    except (LoadError, CheckpointError) as error:
         if comm.rank == 0:
-            num_bytes = sum(split["num_bytes"] for split in splits.values())
-            write_summary(folder, summary_of(ranks, workload, plans=plans, num_bytes=num_bytes))
+            print(f"paceline bench: {error}", file=sys.stderr, flush=True)
+        return _FAILED
+    output = workload.output
+    lines = read_log(folder / f"{comm.rank}.jsonl")
+    figures = figures_of(lines, exclude_start=output.exclude_start_steps, exclude_end=output.exclude_end_steps)
+    ranks = [RankFigures.from_json(each) for each in gather_json(comm, figures.to_json())]
+    if comm.rank == 0:
+        num_bytes = sum(split["num_bytes"] for split in splits.values())
+        write_summary(folder, summary_of(ranks, workload, plans=plans, num_bytes=num_bytes))
     return 0
 
 
 @contextmanager
-def _connected(carrier: str | None) -> Iterator[Comm]:
+def joined(carrier: str | None) -> Iterator[Comm]:
     """Join the job that the launcher has started."""
     place = find_place()
     carrier = carrier or ("alone" if place.world_size == 1 else "torch" if place.source == "torchrun" else "mpi")
     if carrier != "torch":
-        yield connect(carrier)
+        comm = connect(carrier)
+        if comm.world_size != place.world_size:  # each rank would read all the samples, alone
+            raise InputError(
+                f"{place.source} has started {place.world_size} ranks, but MPI sees {comm.world_size}: start them with "
+                "the mpiexec of this MPI, with srun --mpi=..., or with torchrun"
+            )
+        yield comm
         return
     import torch.distributed as dist
 

@@ -162,7 +162,8 @@ class _TrainingPhase:
         self._mean_bytes = plan_of(workload, name, comm.world_size).row_width * self.files.length_mean
         self._changes_seed = workload.train.seed_change_epoch
         self._samples = Samples(workload, name, store)
-        self._loader = stack.enter_context(_loader(workload, name, self._samples, comm))
+        seconds_per_byte = max(0.0, duration.expected) / self._mean_bytes if self._by_bytes else 0.0
+        self._loader = stack.enter_context(_loader(workload, name, self._samples, comm, seconds_per_byte))
         stack.callback(self._samples.close)
 
     def batches(self, epoch: int) -> Any:
@@ -178,7 +179,7 @@ class _TrainingPhase:
         return num_bytes / self._mean_bytes
 
 
-def _loader(workload: Workload, name: str, samples: Samples, comm: Comm) -> Loader:
+def _loader(workload: Workload, name: str, samples: Samples, comm: Comm, seconds_per_byte: float) -> Loader:
     reader = workload.reader
     workers = reader.read_threads
     settings: dict[str, Any] = {}
@@ -195,6 +196,7 @@ def _loader(workload: Workload, name: str, samples: Samples, comm: Comm) -> Load
         comm=comm,
         jagged=["x"] if is_ragged(workload) else [],
         cost=_lengths if reader.balance == "exchange" else None,
+        seconds_per_cost=seconds_per_byte,
         pin_memory=reader.pin_memory,
         **settings,
     )

@@ -125,6 +125,15 @@ class Duration:
             drawn = random.poisson(self.mean * 1000) / 1000
         return max(0.0, float(drawn))
 
+    @property
+    def expected(self) -> float:
+        """The seconds that it takes on average.
+
+        >>> Duration(spread="uniform", low=1.0, high=2.0).expected
+        1.5
+        """
+        return (self.low + self.high) / 2 if self.spread == "uniform" else self.mean
+
     def times(self, factor: float) -> Duration:
         """Return a duration that is longer by a factor.
 

@@ -5,7 +5,6 @@ The head keeps nothing that hosts do not know: whoever it does not know is asked
 
 from __future__ import annotations
 
-import secrets
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from paceline.guard.hosts.link import HeadLink
 from paceline.guard.hosts.mirror import RingMirror, write_note
 from paceline.guard.hosts.remote_process import RemoteProcess, is_elsewhere, process_number
 from paceline.guard.hosts.settling import TakenReports
+from paceline.guard.hosts.taking_over import head_name, remove_mirrors
 from paceline.guard.hosts.tree.host_tree import HostTree, TreePlace
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings
@@ -34,9 +34,10 @@ class HeardHosts(LocalRings):
     """
 
     def __init__(self, folder: Path, link: HeadLink, *, owns_hosts: bool = True) -> None:
+        remove_mirrors(folder)
         super().__init__(folder, self._find_process)
         self._link, self._owns_hosts = link, owns_hosts
-        self._name = secrets.token_hex(4)  # of this head, among all that listen at the same address one after another
+        self._name = head_name(folder)
         self._hosts: dict[bytes, KnownHost] = {}
         self._tree = HostTree()
         self._taken: TakenReports[bytes] = TakenReports()
@@ -46,6 +47,7 @@ class HeardHosts(LocalRings):
         self._is_quiet = False  # nobody judges any more
         self._large = LargeJobs()
         self._mirrored: list[KnownHost] = []  # hosts with ranks whose rings are held
+        self._has_looked = self._is_look_due = False  # whether everybody looks who still lives, and is to look again
         self._counted_at = 0.0  # when it was last looked who is not heard of
 
     def _find_process(self, number: int, began: int) -> ProcessHandle:
@@ -53,6 +55,7 @@ class HeardHosts(LocalRings):
 
     def hear(self) -> None:
         """Take in what watchers have said."""
+        self._has_looked = self._is_look_due = False
         for link, content in self._link.receive():
             message = host_messages.decode_upward(content)
             if message is None:
@@ -61,8 +64,10 @@ class HeardHosts(LocalRings):
                 self._hear_beat(link, message)
             elif isinstance(message, host_messages.Hello):
                 self._welcome(link, message)
-            elif link in self._hosts:
+            elif link in self._tree.direct:  # others speak through their relay
                 self._hear_host(self._hosts[link], message)
+        if self._is_look_due:
+            self._ask_who_lives()
         for host in self._mirrored:
             for pid in host.waiting_to_go_on():
                 self._send(host, host_messages.GoOn(pid=pid))
@@ -120,14 +125,14 @@ class HeardHosts(LocalRings):
             if host.parent is not place.relay:
                 self._doubt(host)
                 self._tree.give(host, place.relay, now)
-                self._large.note_relay(host.number, place.relay.number)
             self._link.send(link, host_messages.encode(host_messages.MoveTo(place.relay.address)))
 
     def _hear_host(self, host: KnownHost, message: host_messages.Upward) -> None:
         host.heard_at = time.monotonic()
         try:
             if isinstance(message, host_messages.Report):
-                if self._taken.takes(host.link, message.number, is_whole=message.is_whole):
+                # of one that speaks through a relay, the relay has looked at the number
+                if host.parent or self._taken.takes(host.link, message.number, is_whole=message.is_whole):
                     (self._take_relayed if host.address else self._take_report)(host, message)
             elif isinstance(message, host_messages.Passed):
                 self._hear_passed(host, message)
@@ -145,15 +150,17 @@ class HeardHosts(LocalRings):
                 for child in host.children.values():
                     self._doubt(child)
         except ValueError as error:
-            self._distrust(host, f"{host.name} has sent something that cannot be used: {error}")
+            self._refuse(host, f"{host.name} has sent something that cannot be used: {error}")
         except OSError as error:  # no room for what it tells
-            self._distrust(host, f"{host.name} is not watched, because there is no place for its records: {error}")
+            self._refuse(host, f"{host.name} is not watched, because there is no place for its records: {error}")
 
     def _take_report(self, host: KnownHost, report: host_messages.Report) -> None:
         for problem in report.problems:
             self._note_trouble(f"{host.name}: {problem}")
         if report.is_whole:
             host.is_lost = False
+            if host.parent is not None:
+                self._large.note_relay(host.number, host.parent.number)
             for mirror in host.mirrors.values():
                 mirror.clear()
         for note in report.notes:
@@ -185,9 +192,7 @@ class HeardHosts(LocalRings):
     def _hear_passed(self, relay: KnownHost, passed: host_messages.Passed) -> None:
         """Take in what a host has said to its relay, if it still speaks through it."""
         child, message = relay.children.get(passed.link), host_messages.decode_upward(passed.content)
-        if child is not None and isinstance(message, host_messages.Report):
-            self._take_report(child, message)
-        elif child is not None and message is not None:
+        if child is not None and message is not None:
             self._hear_host(child, message)
 
     def _take_ring(self, host: KnownHost, ring: host_messages.RingReport) -> None:
@@ -210,7 +215,16 @@ class HeardHosts(LocalRings):
             process.note_end_facts(ring.end, said_when=mirror.says_when_it_ends())
 
     def _look_who_lives(self) -> None:
-        """Have everybody look at once who still lives: that tells who was first from those that a launcher ends."""
+        """Have everybody look at once who still lives: that tells who was first from those that a launcher ends.
+
+        Many may end together: then everybody looks when the first and when the last is heard of.
+        """
+        self._is_look_due = self._has_looked
+        if not self._has_looked:
+            self._has_looked = True
+            self._ask_who_lives()
+
+    def _ask_who_lives(self) -> None:
         super().wait(0.0)
         ask = host_messages.encode(host_messages.Ask(question=0, number=0, num_calls=0))
         for host in filter(KnownHost.may_move, self._tree.direct.values()):
@@ -225,8 +239,14 @@ class HeardHosts(LocalRings):
 
     def _lose(self, host: KnownHost) -> None:
         """Believe nothing of a host any more, until it is heard of again and has told everything."""
-        why = "is not heard of: as long as that lasts its ranks may do anything, and nobody sees if they fail or wait"
+        why = "does not report: until it does, nothing is concluded about its ranks, and nobody sees if they fail"
         self._distrust(host, f"{host.name} {why}")
+
+    def _refuse(self, host: KnownHost, why: str) -> None:
+        """Take nothing more of a host, which has sent what cannot be used, until it has told everything anew."""
+        self._distrust(host, why)
+        if host.parent is not None:  # its relay has taken it in, and would not ask for it again
+            self._link.send(host.parent.link, host_messages.encode(host_messages.TellAnew(host.link)))
 
     def _distrust(self, host: KnownHost, why: str) -> None:
         """Believe nothing of a host, of which something was not taken in, until it has told everything."""

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-PROTOCOL = 4
+PROTOCOL = 5
 MOST_BYTES = 8 << 20  # of one message
 MOST_RINGS = 1024  # of one host
 MOST_RANKS = 1 << 20  # of a job
@@ -184,6 +184,12 @@ class PassOn(msgspec.Struct, array_like=True, frozen=True, tag=14):
     content: bytes
 
 
+class TellAnew(msgspec.Struct, array_like=True, frozen=True, tag=15):
+    """Have a watcher that speaks through you tell everything: something that it has told cannot be used."""
+
+    link: _Link
+
+
 class EndJob(msgspec.Struct, array_like=True, frozen=True, tag=8):
     """End all ranks."""
 
@@ -191,7 +197,7 @@ class EndJob(msgspec.Struct, array_like=True, frozen=True, tag=8):
 
 
 Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye | Passed
-Downward = Beat | Ask | GoOn | Follow | EndJob | Serve | MoveTo | PassOn
+Downward = Beat | Ask | GoOn | Follow | EndJob | Serve | MoveTo | PassOn | TellAnew
 _Message = TypeVar("_Message")
 _ENCODER = msgspec.msgpack.Encoder()
 _UPWARD: msgspec.msgpack.Decoder[Upward] = msgspec.msgpack.Decoder(Upward)

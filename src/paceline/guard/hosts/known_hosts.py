@@ -69,7 +69,7 @@ class KnownHost:
 def silent_hosts(hosts: Iterable[KnownHost], now: float, num_hosts: int) -> list[KnownHost]:
     """Return those of some hosts that should have been heard of since, in a job on so many hosts."""
     silent = _SILENT_SECONDS * beat_pause(num_hosts)
-    return [host for host in hosts if host.may_move() and now - host.heard_at > silent]
+    return [host for host in hosts if now - host.heard_at > silent and host.may_move()]
 
 
 class HostProcess(RemoteProcess):

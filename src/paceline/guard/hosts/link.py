@@ -17,10 +17,14 @@ from paceline.guard.hosts.keys import derive_secret
 
 _MOST_CONNECTIONS = 16_384
 _MOST_AT_ONCE = 2000  # messages that are taken in before anything else is done
-_HANDSHAKE_MS, _BEAT_MS, _SILENT_MS = 2000, 3000, 3000
+_HANDSHAKE_MS = 2000
+_UNHEARD_MS = (
+    6000  # for which what was sent may stay without an answer of the kernel there: then the connection is dead
+)
 _LET_IN_EVERY = 16  # messages, after which it is looked who asks to be let in
 # plain numbers: operators of the enumerations of pyzmq cost more than a message
 _NOW, _MORE_FOLLOW, _HAS_MORE = int(zmq.NOBLOCK), int(zmq.SNDMORE), int(zmq.RCVMORE)
+LINK_ERRORS = (OSError, zmq.ZMQError)  # what making a link may raise
 _ZAP = "inproc://zeromq.zap.01"
 _CONNECT_SECONDS = 2.0
 
@@ -39,6 +43,8 @@ def _set_keys(link: zmq.Socket[bytes], keys: tuple[bytes, bytes]) -> None:
 def _set_limits(link: zmq.Socket[bytes]) -> None:
     link.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
     link.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+    # watchers beat, so something is always on its way: heartbeats of the transport would be as much again for nothing
+    link.setsockopt(zmq.TCP_MAXRT, _UNHEARD_MS)
     link.setsockopt(zmq.LINGER, 0)
 
 
@@ -98,7 +104,10 @@ class HeadLink:
                 parts = [self._socket.recv(_NOW)]
             except zmq.Again:
                 return
-            while self._socket.get(_HAS_MORE):  # the parts of a message come together
+            parts.append(
+                self._socket.recv(_NOW)
+            )  # the parts of a message come together, and this socket adds the first
+            while self._socket.get(_HAS_MORE):
                 parts.append(self._socket.recv(_NOW))
             if len(parts) == 2:
                 yield parts[0], parts[1]
@@ -153,10 +162,6 @@ class WatcherLink:
         self._socket.setsockopt(zmq.CURVE_SERVERKEY, _pair(secret, "head")[0])
         _set_keys(self._socket, _pair(secret, "host"))
         self._socket.setsockopt(zmq.ROUTING_ID, name)
-        # one side is enough to notice on both that a connection is dead
-        self._socket.setsockopt(zmq.HEARTBEAT_IVL, _BEAT_MS)
-        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENT_MS)
-        self._socket.setsockopt(zmq.HEARTBEAT_TTL, 2 * _SILENT_MS)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what is said while nobody is there is not kept
         self._socket.setsockopt(zmq.RECONNECT_IVL, 100)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)

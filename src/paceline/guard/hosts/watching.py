@@ -15,7 +15,7 @@ from pathlib import Path
 
 from paceline.guard.hosts import host_messages
 from paceline.guard.hosts.host_reports import HostReports
-from paceline.guard.hosts.link import WatcherLink
+from paceline.guard.hosts.link import LINK_ERRORS, WatcherLink
 from paceline.guard.hosts.tree.relay import Relay
 from paceline.guard.observe.local_rings import LocalRings
 
@@ -115,6 +115,8 @@ class Watching:
         elif isinstance(message, host_messages.Follow):
             self._reports.follow(message.world, message.ranks)
         elif isinstance(message, host_messages.MoveTo):
+            if message.address:
+                self._stop_serving()
             self._speak_to(message.address or self._home)
         elif isinstance(message, host_messages.Serve):
             self._serve()
@@ -125,8 +127,12 @@ class Watching:
         """Speak to the head through a relay, or to the head itself, and tell everything there."""
         if address == self._link.address:
             return
+        try:
+            link = WatcherLink([address], self._secret, self._name)
+        except LINK_ERRORS:  # there is no such address, or no room: we stay, and are told again
+            return
         self._link.close()
-        self._link = WatcherLink([address], self._secret, self._name)
+        self._link = link
         self._moved_at = time.monotonic()
         self._is_known, self._num_beats, self._best = False, 0, None
 
@@ -135,10 +141,16 @@ class Watching:
         if self._relay is None and self._link.address == self._home:
             reports = self._reports
             # if there is no port for it, the head asks somebody else
-            with suppress(OSError):
+            with suppress(*LINK_ERRORS):
                 self._relay = Relay(
                     self._home, self._secret, self._name, clock=lambda: (reports.end_shift_ns, reports.end_error_ns)
                 )
+
+    def _stop_serving(self) -> None:
+        """Be no relay any more: one speaks to the head itself, and tells its clock by the head's."""
+        if self._relay is not None:
+            self._relay.close()
+            self._relay = None
 
     def _hear_beat(self, beat: host_messages.Beat) -> None:
         self._num_beats += 1
@@ -201,7 +213,7 @@ class Watching:
         while self._relay.num_watchers and time.monotonic() < deadline:
             self._relay.turn()
             time.sleep(LOOK_SECONDS)
-        self._relay.close()
+        self._stop_serving()
 
 
 def _host_identity() -> str:

@@ -16,8 +16,8 @@ _NOBODY = (
 )
 _NOBODY_YET = (
     "no rank is seen yet, here or elsewhere: {launcher} may still wait for its hosts, or its ranks for their first "
-    "call of mpi4py or torch.distributed. If they run: does Python start there with our variables (PYTHONPATH and "
-    "PACELINE_HEAD), has it paceline[hosts], and does it reach {head}?"
+    "call of mpi4py or torch.distributed. If they run, check that Python starts there with the variables PYTHONPATH "
+    "and PACELINE_HEAD, has paceline[hosts] installed, and can reach {head}"
 )
 
 

@@ -144,6 +144,10 @@ class RingReader:
         known = self.communicators.get(index)
         return known.identity if known is not None else ""
 
+    def made_by(self) -> dict[str, int]:
+        """Return the last call that this rank had begun before it knew a communicator: what made it, mostly."""
+        return {known.identity: known.first - 1 for known in self.communicators.values() if known.first}
+
     # calls
 
     def _call(self, begin: int) -> Call | None:

@@ -185,6 +185,7 @@ class WatchedJob:
             given=counts[layout.GIVEN],
             taken=counts[layout.TAKEN],
             held=counts[layout.HELD],
+            made_by=reader.made_by() if history else {},
             neighbours={text["of"]: tuple(text["neighbours"]) for text in reader.texts if "neighbours" in text},
             edges={text["of"]: _edges(text) for text in reader.texts if "neighbours" in text},
             posted=reader.posted() if sent or received or threads else (),

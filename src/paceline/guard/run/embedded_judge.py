@@ -14,9 +14,10 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
-from paceline.guard.run.run_folder import become_judge
+from paceline.guard.run.run_folder import become_judge, name_judge
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
-from paceline.guard.run.several_hosts.host_role import enabled_role, judge_of, rings_of
+from paceline.guard.run.several_hosts.host_role import HeadRole, enabled_role, judge_of, rings_of
+from paceline.guard.run.several_hosts.kept_head import judge_in_child
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.run.watched_run import LOOK_SECONDS
 from paceline.guard.verdict.finding import Finding
@@ -66,9 +67,13 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
 def _judging(folder: Path, options: WatchOptions) -> Iterator[tuple[LocalRings, JudgedRun, bool]]:
     """Yield the rings, who judges, and whether a finding of another process is told by that one alone."""
     with ExitStack() as afterwards:
-        afterwards.callback(os.close, become_judge(folder))
+        lock = become_judge(folder)
+        afterwards.callback(os.close, lock)
         afterwards.callback(shutil.rmtree, folder, ignore_errors=True)
         role = enabled_role(options)
+        if isinstance(role, HeadRole):
+            judge_in_child(options.on_unseen)
+            name_judge(lock)
         rings = afterwards.enter_context(closing(rings_of(role, folder, options)))
         yield rings, judge_of(role, rings, folder, options), role.is_quiet
 

@@ -71,9 +71,14 @@ def become_judge(folder: Path) -> int:
     """
     lock = lock_file(folder / JUDGE)
     assert lock is not None
-    with suppress(OSError):  # no space: the lock is what counts
-        os.write(lock, f"{os.getpid()} {start_time(os.getpid())}".encode())
+    name_judge(lock)
     return lock
+
+
+def name_judge(lock: int) -> None:
+    """Write into the file of a lock which process judges."""
+    with suppress(OSError):  # no space: the lock is what counts
+        os.ftruncate(lock, os.pwrite(lock, f"{os.getpid()} {start_time(os.getpid())}".encode(), 0))
 
 
 def stop_judging(folder: Path) -> None:

@@ -107,6 +107,8 @@ WINDOW_ACCESSES = (
     "Win.Rput", "Win.Raccumulate", "Win.Rget_accumulate",
 )  # fmt: skip
 MPI_INIT = "MPI_Init"  # by importing mpi4py.MPI; a rank tells of it in a note, since it has no ring yet
+# what makes a communicator of which each rank has a variable of its own
+COMMUNICATOR_CREATIONS = (*_MPI_CREATION.split(), "torch.new_group", "torch.split_group")
 STORE_CALLS = ("Store.get", "Store.wait")
 _RPC_MEETINGS = ("torch.init_rpc", "torch.rpc.shutdown")
 _RPC_CALLS = {"torch.rpc_sync": True, "torch.rpc_async": False, "torch.remote": False, "torch.to_here": True}  # blocks

@@ -281,6 +281,7 @@ class RankState:
     given: Mapping[Channel, int] = field(default_factory=dict)  # tokens that it gave to members of windows
     taken: Mapping[Channel, int] = field(default_factory=dict)  # and those of others that it needs no more
     held: Mapping[Channel, int] = field(default_factory=dict)  # locks that it holds; the peer ANY stands for all
+    made_by: Mapping[str, int] = field(default_factory=dict)  # communicator -> the number of its call before it had it
     neighbours: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # communicator -> members it exchanges with
     edges: Mapping[str, Edges] = field(default_factory=dict)  # communicator -> where these exchanges go
     posted: tuple[Call, ...] = ()  # requests under way

@@ -21,6 +21,6 @@ def with_thread_errors(inspection: Inspection, finding: Finding) -> Finding:
             return replace(
                 finding,
                 summary=f"{finding.summary}; {raised}, and nobody caught it",
-                advice=f"see first whether it is because {raised}; else {finding.advice}",
+                advice=f"check first whether this is because {raised}; otherwise {finding.advice}",
             )
     return finding

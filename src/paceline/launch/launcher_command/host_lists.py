@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 MOST_HOSTS = 100_000
 _WORD = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")  # commas within brackets do not end it
@@ -27,7 +28,8 @@ def _expand_word(word: str) -> list[str]:
         return [] if "[" in word or "]" in word else [word.partition(":")[0]]
     before, numbers, after = found.groups()
     ends = _expand_word(after) if after else [""]
-    return [f"{before}{number}{end}" for number in _numbers(numbers) for end in ends][:MOST_HOSTS]
+    names = (f"{before}{number}{end}" for number in _numbers(numbers) for end in ends)
+    return list(islice(names, MOST_HOSTS))
 
 
 def _numbers(text: str) -> list[str]:

@@ -78,6 +78,8 @@ class Loader(Closeable):
         check: `first`: ranks compare at the first step of a pass. `every`: at each step.
         reseed: Whether random numbers drawn while loading depend on seed, rank, epoch and samples alone. If not given,
             they do in workers; in this process that takes a quarter of a millisecond per batch.
+        seconds_per_cost: What a unit of `cost` takes a rank. If given, rows move only where that saves more time than
+            moving has taken in earlier steps.
         progress: Whether the first rank shows a bar and a summary; on a terminal, if not given.
         grace: Seconds that a rank has to return for its next batch after another has left the loop because of an
             error. Then it is terminated: it is stuck in a collective with the other, or computes for longer than that.
@@ -135,7 +137,9 @@ class Loader(Closeable):
             dataset, self._collate(collate, jagged), on_error=self._on_error, seed=self._seed_of_random_numbers()
         )
         self._feed = StepFeed(self.sampler, step_loader, num_workers=self.num_workers, worker_settings=worker_settings)
-        self._resources = PassResources(self.comm, cost=cost, grace=self._options.grace)
+        self._resources = PassResources(
+            self.comm, cost=cost, seconds_per_cost=self._options.seconds_per_cost, grace=self._options.grace
+        )
         self._notes = RunNotes(self.comm.rank, self.comm.world_size)
         self._num_open_passes = 0
         self._delivered: DeliveredBatches | None = None  # by the current pass, or by the last one

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from paceline.errors import choice
+from paceline.loader.row_exchange.move_price import check_seconds_per_cost
 from paceline.loader.workers.worker_settings import WorkerSettings, check_worker_settings
 
 
@@ -26,6 +27,7 @@ class LoaderSettings(WorkerSettings, total=False):
     example: Any
     check: Check | str
     reseed: bool | None
+    seconds_per_cost: float | None
     progress: bool | None
     grace: float
 
@@ -39,11 +41,13 @@ class LoaderOptions:
     example: Any = None
     check: Check = Check.FIRST
     reseed: bool | None = None
+    seconds_per_cost: float | None = None
     progress: bool | None = None
     grace: float = 60.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "check", choice(Check, "check", self.check))
+        check_seconds_per_cost(self.seconds_per_cost)
 
 
 def read_settings(settings: Mapping[str, Any]) -> tuple[LoaderOptions, dict[str, Any]]:

@@ -19,12 +19,13 @@ class PassResources(Closeable):
     Args:
         comm: The ranks.
         cost: Returns what the rows of a batch cost; None if nothing is to be balanced.
+        seconds_per_cost: What a unit of cost takes a rank; None if that is not known.
         grace: Seconds that a rank has to return to its loader after another has left the loop.
     """
 
-    def __init__(self, comm: Comm, *, cost: CostFunction | None, grace: float) -> None:
+    def __init__(self, comm: Comm, *, cost: CostFunction | None, seconds_per_cost: float | None, grace: float) -> None:
         self.comm = comm
-        self._cost = cost
+        self._cost, self._seconds_per_cost = cost, seconds_per_cost
         self._grace = grace
         self._alarm: Alarm | None = None
         self._balancer: SampleBalancer | None = None
@@ -53,7 +54,7 @@ class PassResources(Closeable):
     def balancer(self) -> SampleBalancer | None:
         """Return the balancer; None without a cost function. All ranks ask for it the first time."""
         if self._balancer is None and self._cost is not None:
-            self._balancer = SampleBalancer(self.comm, self._cost)
+            self._balancer = SampleBalancer(self.comm, self._cost, seconds_per_cost=self._seconds_per_cost)
         return self._balancer
 
     def check_costs(self, batch: Batch) -> None:

@@ -53,6 +53,8 @@ class RunNotes:
         if balance is not None:
             note |= {"before": round(balance.imbalance_before, 4), "after": round(balance.imbalance_after, 4)}
             note |= {"moved": balance.num_moved, "bytes": balance.bytes_sent}
+            if balance.did_not_pay:
+                note["did_not_pay"] = True
         self._write(note)
 
     def end(self, summary: EpochSummary) -> None:

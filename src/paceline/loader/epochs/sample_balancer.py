@@ -26,10 +26,11 @@ class SampleBalancer(Closeable):
     Args:
         comm: The ranks. All make it at the same time.
         cost: Returns what the rows of a batch cost.
+        seconds_per_cost: What a unit of cost takes a rank; None if that is not known.
     """
 
-    def __init__(self, comm: Comm, cost: CostFunction) -> None:
-        self._balancer = Balancer(comm, lambda batch: cost(batch.without(_IDS)))
+    def __init__(self, comm: Comm, cost: CostFunction, *, seconds_per_cost: float | None) -> None:
+        self._balancer = Balancer(comm, lambda batch: cost(batch.without(_IDS)), seconds_per_cost=seconds_per_cost)
         weakref.finalize(self, self._balancer.close, wait=False)
 
     def start(self, batch: Batch, ids: list[int], *, problem: str = "") -> BalancingSamples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,6 +17,7 @@ from paceline.errors import InputError, choice
 from paceline.loader.agreement.background import Closeable
 from paceline.loader.agreement.first_message import gather_message_bytes
 from paceline.loader.row_exchange.batch_collectives import exchange_counted, gather_batches
+from paceline.loader.row_exchange.move_price import MovePrice
 from paceline.loader.row_exchange.row_costs import (
     CostFunction,
     GlobalCosts,
@@ -26,7 +28,14 @@ from paceline.loader.row_exchange.row_costs import (
     row_costs,
 )
 from paceline.loader.row_exchange.run_ahead import RunAhead, WorkAhead, finished_ahead
-from paceline.loader.row_exchange.step_groups import StepRules, bytes_between_hosts, cut_step, rank_of_rows
+from paceline.loader.row_exchange.step_groups import (
+    StepRules,
+    bytes_between_hosts,
+    cut_step,
+    left_alone,
+    loads_now,
+    num_real_moved,
+)
 from paceline.process.host_identity import host_identity
 
 _HEADER_BYTES = 256  # about what of a first message is not payload
@@ -49,6 +58,7 @@ class StepStatistics:
         imbalance_after: The same, as they are now.
         max_over_bound: The heaviest rank's cost over what no deal can be below.
         num_moved: Real rows that changed rank, over all ranks.
+        did_not_pay: Whether rows were left where they are because moving them takes longer than it saves.
         bytes_sent: Bytes that this rank sent for it.
         bytes_between_hosts: Bytes of rows that went from host to host, over all ranks.
         route: How rows travelled; None if none moved.
@@ -61,6 +71,7 @@ class StepStatistics:
     imbalance_after: float
     max_over_bound: float
     num_moved: int
+    did_not_pay: bool
     bytes_sent: int
     bytes_between_hosts: int
     route: Route | None
@@ -123,6 +134,8 @@ class Balancer(Closeable):
         host: Where this rank lives: a name that the ranks of one host share. Found out if not given. Where there are
             several, rows cross between them only for what a host cannot even out by itself.
         host_bytes_limit: Bytes of rows that a host sends to others in a step at the most, and receives from them.
+        seconds_per_cost: What a unit of cost takes a rank. If given, rows move only where that saves more time than
+            moving has taken in earlier steps, or a rank would have no real row while another has two.
         on_step: Called with the statistics of each step when its batch is finished, by `over`.
     """
 
@@ -136,6 +149,7 @@ class Balancer(Closeable):
         tolerance: float = 1e-3,
         host: str | None = None,
         host_bytes_limit: int | None = None,
+        seconds_per_cost: float | None = None,
         on_step: Callable[[StepStatistics], None] | None = None,
     ) -> None:
         self._route = choice(Route, "route", route)
@@ -148,7 +162,8 @@ class Balancer(Closeable):
             raise InputError(f"host must be the name of a host, got {host!r}")
         self._cost, self._on_step = cost, on_step
         self._host = host_identity() if host is None else host
-        self._settings = f"route {self._route.value}, {self._rules}"
+        self._price = MovePrice(seconds_per_cost)
+        self._settings = f"route {self._route.value}, {self._rules}, seconds_per_cost {seconds_per_cost!r}"
         self._ahead = RunAhead(comm, "paceline-balance")
 
     def start(self, batch: Batch, *, problem: str = "") -> Balancing:
@@ -182,13 +197,15 @@ class Balancer(Closeable):
 
     def _exchange(self, batch: Batch, own_costs: RowCosts) -> tuple[Batch, StepStatistics]:
         comm = self._ahead.comm
-        costs = gather_costs(comm, batch, own_costs, self._settings, host=self._host)
-        row_bytes = gather_row_bytes(comm, batch) if costs.has_several_hosts else None
-        placement, parts = rank_of_rows(costs), cut_step(costs, row_bytes, self._rules)
-        before = np.bincount(placement, weights=costs.costs, minlength=comm.world_size)
-        num_moved = sum(
-            int((costs.real[group] & (placement[group] != rank)).sum()) for rank, group in enumerate(parts.groups)
+        costs = gather_costs(
+            comm, batch, own_costs, self._settings, host=self._host, move_nanoseconds=self._price.nanoseconds
         )
+        row_bytes = gather_row_bytes(comm, batch) if costs.has_several_hosts else None
+        parts, now = cut_step(costs, row_bytes, self._rules), loads_now(costs)
+        num_moved, saved = num_real_moved(costs, parts), float(now.max() - parts.loads.max()) / costs.factor
+        does_pay = num_moved == 0 or costs.has_rank_without_rows or self._price.pays(saved, costs.move_nanoseconds)
+        if not does_pay:
+            parts, num_moved = left_alone(costs, parts), 0
         balanced, route, bytes_sent, crossing = batch, None, 0, 0
         if num_moved:
             route = self._route if self._route is not Route.AUTO else self._best_route(costs)
@@ -198,9 +215,10 @@ class Balancer(Closeable):
             elif row_bytes is not None:
                 crossing = bytes_between_hosts(costs, row_bytes, parts)
         statistics = StepStatistics(
-            imbalance_before=float(before.max() / before.mean()) if before.any() else 1.0,
+            imbalance_before=float(now.max() / now.mean()) if now.any() else 1.0,
             imbalance_after=parts.max_over_mean, max_over_bound=parts.max_over_bound, num_moved=num_moved,
-            bytes_sent=bytes_sent, bytes_between_hosts=crossing, route=route, seconds_hidden=0.0, seconds_waited=0.0,
+            did_not_pay=not does_pay, bytes_sent=bytes_sent, bytes_between_hosts=crossing, route=route,
+            seconds_hidden=0.0, seconds_waited=0.0,
         )  # fmt: skip
         return balanced, statistics
 
@@ -212,6 +230,13 @@ class Balancer(Closeable):
         return Route.ALL_GATHER if max(costs.num_bytes) <= room else Route.ALL_TO_ALL
 
     def _send(self, route: Route, batch: Batch, costs: GlobalCosts, parts: Partition) -> tuple[Batch, int]:
+        began = time.perf_counter()
+        try:
+            return self._send_now(route, batch, costs, parts)
+        finally:
+            self._price.note(time.perf_counter() - began)
+
+    def _send_now(self, route: Route, batch: Batch, costs: GlobalCosts, parts: Partition) -> tuple[Batch, int]:
         comm = self._ahead.comm
         if route is Route.ALL_TO_ALL:
             return exchange_counted(comm, batch, parts.groups)

@@ -46,6 +46,8 @@ class GlobalCosts:
         num_real: Real rows of each rank.
         num_bytes: What each rank's real rows take.
         hosts: The host of each rank, as a number of its own.
+        factor: What the cost functions' numbers were multiplied with, to make them whole.
+        move_nanoseconds: What each rank says that moving rows has taken it lately.
     """
 
     costs: Costs
@@ -53,11 +55,18 @@ class GlobalCosts:
     num_real: list[int]
     num_bytes: list[int]
     hosts: list[int]
+    factor: float
+    move_nanoseconds: list[int]
 
     @property
     def has_several_hosts(self) -> bool:
         """Whether ranks are on more than one host."""
         return len(set(self.hosts)) > 1
+
+    @property
+    def has_rank_without_rows(self) -> bool:
+        """Whether a rank has no real row, and another could give it one."""
+        return min(self.num_real) == 0 and max(self.num_real) > 1
 
 
 def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
@@ -81,7 +90,9 @@ def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
     return RowCosts(numbers=numbers)
 
 
-def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str, *, host: str = "") -> GlobalCosts:
+def gather_costs(
+    comm: Comm, batch: Batch, own_costs: RowCosts, settings: str, *, host: str = "", move_nanoseconds: int = 0
+) -> GlobalCosts:
     """Return what the rows of all ranks cost.
 
     Args:
@@ -90,6 +101,7 @@ def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str, *
         own_costs: What they cost.
         settings: What else must be the same on all ranks, as a reader sees it.
         host: Where this rank lives: the same name on the ranks of one host.
+        move_nanoseconds: What moving rows has taken this rank lately.
 
     Raises:
         DisagreementError: On all ranks, if they differ or the costs of one are not known.
@@ -100,7 +112,8 @@ def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str, *
         describe=lambda: MustAgree(chosen=_described(batch, settings), problem=own_costs.problem),
     )
     numbers = own_costs.numbers
-    header = [*agreement.numbers(), _digest(host), batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
+    own = [_digest(host), move_nanoseconds, batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
+    header = [*agreement.numbers(), *own]
     sent = np.concatenate([np.array(header, np.int64), numbers.view(np.int64)])
     length = gather_message_bytes(comm.world_size) // _NUMBER_BYTES
     first = np.zeros(length, np.int64)
@@ -109,16 +122,19 @@ def gather_costs(comm: Comm, batch: Batch, own_costs: RowCosts, settings: str, *
     agreement.check(comm, gathered[:, : len(header)].tolist(), batch.device)
     if sent.size > length:  # all ranks have the same batch_size, so all make this second call
         gathered = np.concatenate([gathered, _all_gather(comm, sent[length:], batch.device)], axis=1)
-    hosts, num_real, num_bytes, fractions = gathered[:, len(header) - 4 : len(header)].T.tolist()
+    hosts, moves, num_real, num_bytes, fractions = gathered[:, len(header) - len(own) : len(header)].T.tolist()
     content = gathered[:, len(header) : len(header) + batch.batch_size]
     # one rank may have whole numbers where another has fractions: then all are read as fractions
     rows = [
         row.view(np.float64) if fraction else row.astype(np.float64) if any(fractions) else row
         for row, fraction in zip(np.ascontiguousarray(content), fractions, strict=True)
     ]
-    costs, _ = whole_costs(np.concatenate(rows))
+    costs, factor = whole_costs(np.concatenate(rows))
     real = (np.arange(batch.batch_size) < np.array(num_real)[:, None]).reshape(-1)
-    return GlobalCosts(costs=costs, real=real, num_real=num_real, num_bytes=num_bytes, hosts=hosts)
+    return GlobalCosts(
+        costs=costs, real=real, num_real=num_real, num_bytes=num_bytes, hosts=hosts, factor=factor,
+        move_nanoseconds=moves,
+    )  # fmt: skip
 
 
 def gather_row_bytes(comm: Comm, batch: Batch) -> Costs:

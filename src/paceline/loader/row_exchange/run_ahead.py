@@ -170,14 +170,11 @@ def finished_ahead(start: Callable[[Batch], _F], batches: Iterable[Batch], ahead
     """
     ahead = whole_number("ahead", ahead, least=0)
     pending: deque[_F] = deque()
-    source, is_left = iter(batches), True
-    while is_left or pending:
-        while is_left and len(pending) <= ahead:
-            batch = next(source, None)
-            if batch is None:
-                is_left = False
-            else:
-                pending.append(start(batch))
-        if pending:
-            first = pending.popleft()
-            yield first, first.finish()
+    for batch in batches:
+        if not isinstance(batch, Batch):
+            raise InputError(f"batches must be of type Batch, got {type(batch).__name__}: as_batch makes one of a dict")
+        pending.append(start(batch))
+        if len(pending) > ahead:
+            yield (first := pending.popleft()), first.finish()
+    while pending:
+        yield (first := pending.popleft()), first.finish()

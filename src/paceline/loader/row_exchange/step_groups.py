@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -72,6 +72,36 @@ def cut_step(costs: GlobalCosts, row_bytes: Costs | None, rules: StepRules) -> P
 
     in_place = cut(Method.AUTO if rules.method is Method.AUTO else Method.SWAP_IN_PLACE)
     return in_place if in_place.num_moved == 0 or rules.method in _IN_PLACE else cut(rules.method)
+
+
+def loads_now(costs: GlobalCosts) -> Costs:
+    """Return what the rows of each rank cost as they are."""
+    loads: Costs = costs.costs.reshape(len(costs.hosts), -1).sum(1)
+    return loads
+
+
+def num_real_moved(costs: GlobalCosts, parts: Partition) -> int:
+    """Return how many real rows change rank."""
+    placement = rank_of_rows(costs)
+    return sum(
+        int((costs.real[group] & (placement[group] != rank)).sum()) for rank, group in enumerate(parts.groups)
+    )  # fmt: skip
+
+
+def left_alone(costs: GlobalCosts, parts: Partition) -> Partition:
+    """Return, in the place of a partition, the one in which all rows stay where they are."""
+    loads = loads_now(costs)
+    heavier = float(loads.max() / parts.loads.max())
+    return replace(
+        parts,
+        groups=tuple(np.arange(costs.costs.size).reshape(len(costs.hosts), -1)),
+        loads=loads,
+        max_over_mean=parts.max_over_mean * heavier,
+        max_over_bound=parts.max_over_bound * heavier,
+        num_moved=0,
+        num_crossed=0,
+        bytes_crossed=0,
+    )
 
 
 def bytes_between_hosts(costs: GlobalCosts, row_bytes: Costs, parts: Partition) -> int:

@@ -59,7 +59,7 @@ class StepPacker(Closeable):
 
     Args:
         comm: The ranks. What this sends goes over a duplicate of it.
-        lengths: Returns the tokens of each real row of a batch. A rank that has none is not asked.
+        lengths: Returns the tokens of each row of a batch, or of each real one. A rank that has none is not asked.
         max_tokens: Tokens of a pack at the most.
         cost: Returns what samples of given lengths cost, an array for an array; without it, each token costs the same.
     """
@@ -82,17 +82,17 @@ class StepPacker(Closeable):
         failure: Exception | None = None
         try:
             if batch.num_real:
-                own = self._lengths(batch)[: batch.num_real]
+                own = self._lengths(batch)
         except Exception as error:
             failure = error
 
         def lengths() -> Any:
             if failure is not None:
                 raise failure  # where all ranks learn of it
-            if len(own) != batch.num_real:
-                rows = f"each of the {batch.num_real} real rows of the batch"
+            if len(own) not in (batch.num_real, batch.batch_size):
+                rows = f"each of the batch's {batch.batch_size} rows, or its {batch.num_real} real ones"
                 raise InputError(f"lengths must give one number for {rows}, got {len(own)}")
-            return own
+            return own[: batch.num_real]
 
         def work() -> _Packed:
             comm = self._ahead.comm

@@ -7,8 +7,6 @@ nothing gets in the way of the collectives of the job.
 
 from __future__ import annotations
 
-import atexit
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -23,13 +21,10 @@ from paceline.loader.agreement.batch_form import BatchForm, agreed_form
 from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.agreement.must_agree import MustAgree, check_agreement
 from paceline.loader.agreement.problem import Problem, first_problem, raise_problem
+from paceline.loader.streams.reads_until_exit import ReadsUntilExit
 from paceline.plan import Tail
 
 T = TypeVar("T")
-
-# At exit, nothing more is read, and what is being read has this long: workers of a DataLoader end then, and a thread that
-# reads from one would be stopped amid torch's search for the reason, with its temporary files.
-_EXIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,10 +146,10 @@ class InStep(Closeable, Generic[T]):
         # some MPIs take calls from one thread only: then there is nothing to overlap
         is_apart = comm.is_thread_safe and (comm.is_whole_job or comm.world_size == 1)
         self._background = Background("paceline-stream") if is_apart else None
-        self._reading = threading.Lock()
+        self._reads = ReadsUntilExit()
         if self._background is not None:
             weakref.finalize(self, self._background.close, wait=False)
-            atexit.register(self._reading.acquire, timeout=_EXIT_SECONDS)
+            self._reads.watch_exit()
         self._steps: Iterator[T] | None = None
 
     def __iter__(self) -> Iterator[T]:
@@ -167,10 +162,10 @@ class InStep(Closeable, Generic[T]):
 
     def close(self, *, wait: bool = True) -> None:
         """End the thread after what is under way; or abandon it, if peers may never come."""
+        if wait:
+            self._reads.end()
         if self._background is not None:
             self._background.close(wait=wait)
-            if wait:
-                atexit.unregister(self._reading.acquire)
         if wait and self._owns_comm:
             self._owns_comm = False
             self._stream_comm.free()
@@ -179,6 +174,7 @@ class InStep(Closeable, Generic[T]):
         size, first_step = 1, 0
         coming = self._begin(size, first_step)
         while True:
+            self._reads.allow()  # the loop may be one of an exit handler
             window = coming.result()
             first_step += window.num_steps
             if not window.is_last and window.problem is None:
@@ -267,7 +263,7 @@ class InStep(Closeable, Generic[T]):
         items: list[T] = []
         try:
             while len(items) < size and not self._is_dry:
-                with self._reading:
+                with self._reads.reading():
                     items.append(next(self._source))
         except StopIteration:
             self._is_dry = True

@@ -18,6 +18,7 @@ from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.streams.in_step import InStep, StreamSettings
 from paceline.loader.streams.shards import DONE, ShardPosition, ShardStream, merge_read
 from paceline.loader.workers.collated_batch import CollatedBatches
+from paceline.loader.workers.sent_batch import SentBatch
 from paceline.loader.workers.worker_settings import WorkerSettings, check_worker_settings
 from paceline.plan import Tail
 
@@ -28,6 +29,13 @@ class StreamPiece:
 
     batch: Batch | None  # None: no row is left, only positions are reported
     read: dict[int, int] = field(default_factory=dict)  # samples of each shard, or DONE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received_piece, (None if self.batch is None else SentBatch(self.batch), self.read)
+
+
+def _received_piece(batch: Batch | None, read: dict[int, int]) -> StreamPiece:
+    return StreamPiece(batch=batch, read=read)
 
 
 class StreamPieces(IterableDataset[Any]):

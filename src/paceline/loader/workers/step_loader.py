@@ -21,6 +21,7 @@ from paceline.batch import Batch, UnknownDtypeError
 from paceline.errors import InputError
 from paceline.loader.agreement.problem import Problem
 from paceline.loader.workers.collated_batch import CollatedBatches
+from paceline.loader.workers.sent_batch import SentBatch
 
 _EXAMPLES = 64  # samples to look at for the dtype of lists that are all empty
 
@@ -60,9 +61,19 @@ class LoadedStep:
     skipped: list[tuple[int, str]] = field(default_factory=list)
     problem: Problem | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        sent = None if self.batch is None else SentBatch(self.batch)
+        return _received_step, (sent, self.ids, self.num_rows, self.skipped, self.problem)
+
     def pin_memory(self) -> LoadedStep:
         """Return it with the batch in pinned memory; a DataLoader calls it."""
         return self if self.batch is None else replace(self, batch=self.batch.pin_memory())
+
+
+def _received_step(
+    batch: Batch | None, ids: list[int], num_rows: int, skipped: list[tuple[int, str]], problem: Problem | None
+) -> LoadedStep:
+    return LoadedStep(batch=batch, ids=ids, num_rows=num_rows, skipped=skipped, problem=problem)
 
 
 class StepLoader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Any, TypedDict
 
 from torch.utils.data import DataLoader
@@ -31,6 +32,12 @@ class WorkerSettings(TypedDict, total=False):
     in_order: bool
 
 
+@cache
+def _known_settings() -> tuple[str, ...]:
+    """Return the names that the DataLoader of this version of torch takes, but for those that a loader decides."""
+    return tuple(name for name in inspect.signature(DataLoader.__init__).parameters if name not in _NOT_FOR_USERS)
+
+
 def check_worker_settings(owner: str, settings: Mapping[str, Any], own_names: Collection[str] = ()) -> None:
     """Refuse a name that is not a setting of torch's DataLoader.
 
@@ -43,9 +50,8 @@ def check_worker_settings(owner: str, settings: Mapping[str, Any], own_names: Co
         settings: The settings that the user passed.
         own_names: Settings of the loader itself, which may be meant.
     """
-    known = [name for name in inspect.signature(DataLoader.__init__).parameters if name not in _NOT_FOR_USERS]
     for name in settings:
-        if name not in known:
+        if name not in (known := _known_settings()):
             close = difflib.get_close_matches(name, [*own_names, *known], n=1)
             advice = f"did you mean {close[0]!r}?" if close else f"those of torch's workers are {', '.join(known)}"
             raise InputError(f"{owner} has no setting {name!r}: {advice}")

@@ -75,6 +75,7 @@ class PackEpochs:
         self._pieces, self._forms, self._max_tokens, self._seed = pieces, forms, max_tokens, seed
         self._last_pieces: tuple[int, Narrow] | None = None
         self._last_layout: tuple[int, PackPart, PackLayout] | None = None
+        self._last_counts: tuple[int, PackPart, Ids] | None = None
 
     def by_length(self, epoch: int) -> Narrow:
         """Return the pieces from the shortest to the longest; equal ones in an order of this epoch."""
@@ -113,6 +114,25 @@ class PackEpochs:
     def _lay_out(self, left: Ids, world_size: int, packs_per_step: int, epoch: int, spent: int) -> PackLayout:
         key = self._key(_OF_LAYOUTS, epoch, spent)
         return lay_out_packs(left, self._forms.costs, world_size=world_size, packs_per_step=packs_per_step, key=key)
+
+    def samples_after(self, part: PackPart, epoch: int) -> Ids:
+        """Return how many samples of the epoch were seen to their end after 0, 1 and so on steps of a part."""
+        part = replace(part, first_step=0)
+        last = self._last_counts
+        if last is None or last[:2] != (epoch, part):
+            last = self._last_counts = (epoch, part, self._counted(part, epoch))
+        return last[2]
+
+    def _counted(self, part: PackPart, epoch: int) -> Ids:
+        layout = self.layout(part, epoch)
+        num_full = len(layout.grid)
+        step_of_pack = np.zeros(self._forms.num_packs, dtype=np.int64)  # counted from 1; 0: of an earlier part
+        step_of_pack[layout.grid.reshape(-1)] = np.repeat(np.arange(1, num_full + 1), part.step_size)
+        step_of_pack[layout.closing] = num_full + 1
+        samples = self._pieces.samples_of(self.by_length(epoch)[self._forms.places].astype(np.int64))
+        last_step = np.zeros(self._pieces.num_samples, dtype=np.int64)
+        np.maximum.at(last_step, samples, np.repeat(step_of_pack, self._forms.sizes()))
+        return np.cumsum(np.bincount(last_step, minlength=num_full + 1 + (layout.closing.size > 0)))
 
     def closing(self, part: PackPart, epoch: int) -> list[Narrow]:
         """Return the places of each pack of the last step, over all ranks; nothing where all steps are full."""

@@ -18,8 +18,9 @@ from paceline.plan.order import Ids
 from paceline.plan.packs.pack_epochs import OF_FORMS, PackEpochs, PackPart
 from paceline.plan.packs.pack_forms import PackCost, make_forms
 from paceline.plan.packs.pieces import TooLong, TooLongLike, make_pieces
-from paceline.plan.plan import LARGEST_SEED, ORDER_VERSION, checked_shuffle, checked_steps
+from paceline.plan.plan import LARGEST_SEED, checked_steps
 from paceline.plan.shuffle_keys import fold
+from paceline.plan.shuffled_plan import ShuffledPlan
 from paceline.plan.tail import Summary
 
 
@@ -41,7 +42,7 @@ class PackSummary(Summary):
     fill: float
 
 
-class PackPlan:
+class PackPlan(ShuffledPlan):
     """The plan of an epoch in which several samples share a pack of at most `max_tokens` tokens.
 
     At each step every rank gets the same number of packs, and packs of one step cost about the same, so that no rank
@@ -80,9 +81,8 @@ class PackPlan:
         cost: PackCost | None = None,
         too_long: TooLongLike = TooLong.RAISE,
     ) -> None:
+        super().__init__(shuffle=shuffle, seed=seed)
         self._max_tokens = whole_number("max_tokens", max_tokens, least=1, most=LARGEST_TOKENS)
-        self._shuffle = checked_shuffle(shuffle)
-        self._seed = whole_number("seed", seed, least=0, most=LARGEST_SEED)
         policy = choice(TooLong, "too_long", too_long)
         self._part = PackPart.checked(world_size, packs_per_step)
         self._pieces = make_pieces(lengths, self._max_tokens, policy)
@@ -91,13 +91,8 @@ class PackPlan:
         key = None if order_seed is None else fold(order_seed, OF_FORMS)
         self._forms = make_forms(rising, self._max_tokens, cost=cost, key=key)
         self._epochs = PackEpochs(self._pieces, self._forms, max_tokens=self._max_tokens, seed=order_seed)
-        self._fingerprint = self._hashed(policy)
-
-    def _hashed(self, policy: TooLong) -> str:
         costs = hashlib.blake2b(self._forms.costs.astype("<i8").tobytes(), digest_size=8).hexdigest()
-        settings = (ORDER_VERSION, "packs", self._pieces.digest, self._max_tokens, policy.value, costs)
-        text = repr((*settings, self._shuffle, self._seed)).encode()
-        return hashlib.blake2b(text, digest_size=8).hexdigest()
+        self._sign("packs", self._pieces.digest, self._max_tokens, policy.value, costs, self._shuffle, self._seed)
 
     # What it plans.
 
@@ -105,21 +100,6 @@ class PackPlan:
     def max_tokens(self) -> int:
         """Tokens of a pack at the most."""
         return self._max_tokens
-
-    @property
-    def shuffle(self) -> bool:
-        """Whether samples and packs are shuffled."""
-        return self._shuffle
-
-    @property
-    def seed(self) -> int:
-        """The seed of the orders."""
-        return self._seed
-
-    @property
-    def fingerprint(self) -> str:
-        """A short text that is equal for plans of the same packs."""
-        return self._fingerprint
 
     @property
     def world_size(self) -> int:
@@ -135,11 +115,6 @@ class PackPlan:
     def num_samples(self) -> int:
         """Samples of the whole epoch."""
         return self._pieces.num_samples
-
-    @property
-    def start(self) -> int:
-        """Packs of the epoch that were consumed before this plan begins."""
-        return self._part.num_spent + self._part.first_step * self._part.step_size
 
     @property
     def num_steps(self) -> int:
@@ -270,15 +245,27 @@ class PackPlan:
         rest._part = self._part.after(step, following)
         return rest
 
-    def progress(self, step: int) -> dict[str, Any]:
-        """Return what a checkpoint must hold after `step` steps of this plan.
+    def num_consumed(self, step: int = 0, epoch: int = 0) -> int:
+        """Return how many samples of the epoch were seen to their end after `step` steps of this plan.
 
-        It grows only when the number of ranks or of packs changes within an epoch.
+        Epochs have other samples in their packs, and so other counts.
+
+        >>> plan = PackPlan([5, 3, 4, 4, 7, 1, 2, 6], world_size=2, max_tokens=8)
+        >>> [plan.num_consumed(step) for step in range(3)]
+        [0, 4, 8]
         """
         step = whole_number("step", step, least=0, most=self.num_steps)
-        part = self._part
+        epoch = whole_number("epoch", epoch, least=0, most=LARGEST_SEED)
+        return int(self._epochs.samples_after(self._part, epoch)[self._part.first_step + step])
+
+    def progress(self, step: int, epoch: int = 0) -> dict[str, Any]:
+        """Return what a checkpoint must hold after `step` steps of this plan.
+
+        It grows only when the number of ranks or of packs changes within an epoch. The epoch matters only to the
+        number of samples that were consumed, which is for readers.
+        """
+        consumed, part = self.num_consumed(step, epoch), self._part
         history = [*part.history, (part.world_size, part.packs_per_step, part.first_step + step)]
-        consumed = self.num_samples if step == self.num_steps else self.start + step * part.step_size
         return {"consumed": consumed, "history": [list(each) for each in history]}
 
     def at(self, progress: Mapping[str, Any]) -> PackPlan:

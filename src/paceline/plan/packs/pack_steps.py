@@ -62,8 +62,8 @@ class PackSteps:
 
     @property
     def start(self) -> int:
-        """Packs of the epoch that were consumed before this plan begins."""
-        return self._plan.start
+        """Samples of the epoch that were consumed before this plan begins."""
+        return self._plan.num_consumed(epoch=self._epoch)
 
     @property
     def num_steps(self) -> int:
@@ -130,15 +130,15 @@ class PackSteps:
         rank, step, pack = found
         return rank, step * self._turns + pack, 0
 
-    def progress(self, step: int) -> dict[str, Any]:
-        """Return what a checkpoint must hold after some turns, which end a step of the plan."""
+    def progress(self, step: int, *, epoch: int | None = None) -> dict[str, Any]:
+        """Return what a checkpoint must hold after some turns of an epoch, which end a step of the plan."""
         steps, packs = divmod(whole_number("step", step, least=0, most=self.num_steps), self._turns)
         if packs:
             raise InputError(
                 f"a state can only be taken at the end of a step, which has {self._turns} packs: {packs} of it were "
                 f"consumed; the gradients of these would be lost"
             )
-        return self._plan.progress(steps)
+        return self._plan.progress(steps, self._epoch if epoch is None else epoch)
 
     def at(self, progress: Mapping[str, Any]) -> PackSteps:
         """Return the rest of the epoch after the progress that another plan of these packs made."""

@@ -86,8 +86,28 @@ def summary_as_text(summary: RunSummary) -> str:
         lines[0] += f"; {summary['outcome']}: these are the figures until then"
     lines += table_text(["", "", ""], _metric_rows(summary["metric"])).splitlines()[1:]
     lines += table_text(["", ""], _own_rows(summary)).splitlines()[1:]
+    lines += _host_lines(summary)
     lines += _cache_lines(summary)
     return "\n".join(lines)
+
+
+def _host_lines(summary: RunSummary) -> list[str]:
+    """Return a table of hosts, if there are several."""
+    hosts = summary["paceline"].get("hosts", {})  # runs of earlier versions have none
+    if len(hosts) < 2:
+        return []
+    rows = [
+        [
+            f"  {terminal_safe(host)}",
+            name_ranks(each["ranks"]),
+            f"{each['au_percentage']:.1f} %",
+            f"{each['samples_per_second']:,.1f} samples/s",
+            f"{each['MB_per_second']:,.1f} MiB/s",
+            f"{each['load_seconds']:.2f} s",
+        ]
+        for host, each in hosts.items()
+    ]
+    return table_text(["  host", "ranks", "utilisation", "throughput", "reading", "longest loading"], rows).splitlines()
 
 
 def _metric_rows(metric: Metrics) -> list[list[str]]:

@@ -348,6 +348,16 @@ def test_reports_that_do_not_fit_the_job_are_refused() -> None:
         jobs.take(1, WorldReport("abc.0", 1000, [AlikeRanks(1, [(8, 1016, 1)])]))
 
 
+def test_a_host_that_tells_of_too_many_ranks_or_jobs_is_refused() -> None:
+    jobs = LargeJobs()
+    with pytest.raises(ValueError, match="more than 1024 ranks"):
+        jobs.take(0, WorldReport("a.0", 2000, [AlikeRanks(1, [(0, 1000, 1)]), AlikeRanks(2, [(1000, 1025, 1)])]))
+    for number in range(16):
+        jobs.take(0, WorldReport(f"a.{number}", 1 << 20, [AlikeRanks(1, [(0, 8, 1)])]))
+    with pytest.raises(ValueError, match="no room for another job of 300 ranks"):
+        jobs.take(0, WorldReport("a.16", 300, [AlikeRanks(1, [(0, 8, 1)])]))
+
+
 def test_very_many_ranks_and_hosts_are_counted(job: LargeJob) -> None:
     for number, rank in enumerate(job.ranks()):
         rank.call(BARRIER if number == 7 else ALL_REDUCE)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.guard.hosts.host_messages import AlikeRanks, Answer, Ask, Report, WorldReport, decode_upward
+from paceline.guard.hosts.host_messages import AlikeRanks, Answer, Ask, Bye, Report, WorldReport, decode_upward
 from paceline.guard.hosts.settling import TakenReports, ToldMarks
 from paceline.guard.hosts.tree.relayed_reports import RelayedReports
 
@@ -182,3 +182,12 @@ def test_equal_states_are_told_once() -> None:
     (report,) = job.relay.reports()
     assert report.worlds == [WorldReport("w", 2, [AlikeRanks(1, [(0, 2, 1)])])]
     assert not report.passed
+
+
+def test_a_watcher_that_leaves_before_all_has_come_that_it_told_is_not_waited_for() -> None:
+    job = _Job()
+    _run(job, [*_BEGIN])
+    job.relay.leave(b"a", Bye(number=9))
+    (report,) = job.relay.reports()
+    assert report.lost == [b"a"]
+    assert list(job.relay.ask(Ask(1, report.number, 0))) == [b"b"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 import pytest
+import zmq
 from tests.guard.hosts.classes import test_large_jobs as large
 
 from paceline.guard.hosts import watching
-from paceline.guard.hosts.host_messages import Beat
+from paceline.guard.hosts.host_messages import AlikeRanks, Beat, MoveTo, Report, WorldReport
 from paceline.guard.hosts.known_hosts import KnownHost
 from paceline.guard.hosts.tree import host_tree
 from paceline.guard.judge.judge import Judge
@@ -101,7 +103,7 @@ def test_a_relay_stays_with_its_head(job: large.LargeJob) -> None:
         rank.call(large.ALL_REDUCE)
     job.until(lambda: all_are_heard(job))
     (relay,) = [watcher._relay for watcher in job.watchers if watcher._relay is not None]
-    relay._hear_beat(Beat(sent_ns=1, number=-1, head="of another run"))
+    relay._hear_head(Beat(sent_ns=1, number=-1, head="of another run"))
     assert relay._is_known
     assert relay._head == job.head._name
 
@@ -117,10 +119,98 @@ def test_a_host_that_its_relay_does_not_hear_may_do_anything(job: large.LargeJob
     serving._relay._heard[silent._name] = time.monotonic() - 1000
     job.watchers.remove(silent)
     job.until(lambda: host.is_lost)
-    assert any(text.startswith(f"{host.name} is not heard of") for text in job.head.problems())
+    assert any(text.startswith(f"{host.name} does not report") for text in job.head.problems())
     table = job.head._large._tables["abc.0"]
     own = [rank for rank in range(large.NUM) if table.host_of(rank) == host.number]
     assert len(own) == large.RANKS_PER_HOST
     assert {int(table._digests[rank]) for rank in own} == {0}
     job.watchers.append(silent)
     job.until(lambda: not host.is_lost and 0 not in {int(table._digests[rank]) for rank in own})
+
+
+def test_a_host_behind_a_relay_that_lies_costs_the_other_hosts_there_nothing(
+    job: large.LargeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named, and not its relay; it is believed again once it has told everything anew."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job))
+    (relay,) = relays(job)
+    moved = [watcher for watcher in job.watchers if watcher._link.address != watcher._home]
+    liar, honest = (job.head._hosts[watcher._name] for watcher in moved)
+    monkeypatch.setattr(liar, "name", "liar")
+    look, lies = moved[0]._reports.look, [True]
+
+    def lie() -> Report | None:
+        report = look()
+        if report is None or not report.is_whole or not lies:
+            return report
+        lies.clear()
+        too_many = WorldReport("abc.0", large.NUM, [AlikeRanks(1, [(0, 999, 1)])])
+        return Report(report.number, True, [], [], [], [too_many])
+
+    monkeypatch.setattr(moved[0]._reports, "look", lie)
+    moved[0]._reports.tell_everything()
+    job.until(lambda: any("cannot be used" in text for text in job.head.problems()))
+    assert [text.partition(" ")[0] for text in job.head.problems()] == ["liar"]
+    assert liar.is_lost
+    assert not honest.is_lost
+    assert not relay.is_lost
+    job.until(lambda: not liar.is_lost)
+    job.until(lambda: len(set(job.head._large._tables["abc.0"]._digests.tolist())) == 1)
+
+
+def test_states_of_a_host_that_is_not_believed_count_for_nothing(job: large.LargeJob) -> None:
+    """Its relay may know nothing of that yet, and pass on what has changed since."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job))
+    table = job.head._large._tables["abc.0"]
+    (relay,), child = relays(job), children(job)[0]
+    own = [rank for rank in range(large.NUM) if table.host_of(rank) == child.number]
+    job.head._refuse(child, "what it says cannot be used")
+    every = [(0, large.NUM, 1)]
+    job.head._large.take_relayed(relay.number, WorldReport("abc.0", large.NUM, [AlikeRanks(5, every)]))
+    assert {int(table._digests[rank]) for rank in own} == {0}
+    job.until(lambda: 0 not in {int(table._digests[rank]) for rank in own})
+
+
+def test_hosts_leave_a_relay_that_does_not_hear_of_the_head(job: large.LargeJob) -> None:
+    """It cannot answer for the head: ranks that have stopped would wait for a word that never comes."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job) and all(watcher.was_known for watcher in job.watchers))
+    (serving,) = [watcher for watcher in job.watchers if watcher._relay is not None]
+    (relay,) = relays(job)
+    assert serving._relay is not None
+    serving._relay._up._socket.disconnect(f"tcp://{serving._home}")  # the network to the head has gone
+    behind = [watcher for watcher in job.watchers if watcher is not serving]
+    job.until(lambda: relay.is_lost)
+    job.until(lambda: all(watcher._link.address == watcher._home for watcher in behind))
+    assert not any(watcher.was_heard_within(2.0) for watcher in behind)
+    assert serving.was_heard_within(2.0)
+
+
+def test_a_host_that_cannot_be_a_relay_stays_a_host(job: large.LargeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise zmq.ZMQError(errno.EMFILE)
+
+    monkeypatch.setattr(watching, "Relay", fail)
+    watcher = job.watchers[0]
+    watcher._serve()
+    monkeypatch.setattr(watching, "WatcherLink", fail)
+    watcher._speak_to("127.0.0.1:1")
+    job.until(lambda: watcher.was_known)
+
+
+def test_a_host_that_is_sent_to_a_relay_is_none_itself(job: large.LargeJob) -> None:
+    """A head that was started again may send it there, and its own clock must not be what it is compared with."""
+    for rank in job.ranks():
+        rank.call(large.ALL_REDUCE)
+    job.until(lambda: all_are_heard(job))
+    (relay,) = relays(job)
+    (serving,) = [watcher for watcher in job.watchers if watcher._relay is not None]
+    serving._hear(MoveTo(relay.address))
+    assert serving._relay is None
+    job.until(lambda: relay.has_left)
+    job.until(lambda: all(watcher._link.address == watcher._home for watcher in job.watchers))

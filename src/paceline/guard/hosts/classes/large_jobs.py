@@ -14,7 +14,7 @@ import numpy
 
 from paceline.guard.hosts.classes.rank_table import MOST_FOLLOWED, RankTable
 from paceline.guard.hosts.classes.reduced_job import ReducedJob
-from paceline.guard.hosts.host_messages import WorldReport
+from paceline.guard.hosts.host_messages import MOST_RANKS, MOST_RINGS, WorldReport
 from paceline.guard.observe.local_rings import HeldRing
 from paceline.guard.observe.rank_starts import LaunchedJob, StartedRank
 from paceline.guard.observe.watched_job import WatchedJob
@@ -22,6 +22,7 @@ from paceline.guard.verdict.finding import Finding, RankGroup
 from paceline.guard.verdict.rank_names import WorldRank
 
 MOST_HOSTS = 16_384
+_MOST_TOLD = 16 * MOST_RANKS  # ranks in all tables: some 200 MB
 _MOST_NAMES = 64  # hosts of a group that are listed
 _QUIET_SECONDS = 0.03  # for which a table must not have changed before ranks are chosen from it
 
@@ -43,6 +44,8 @@ class LargeJobs:
         Raises:
             ValueError: They do not fit the job.
         """
+        if sum(len(range(*run)) for alike in report.alike for run in alike.ranks) > MOST_RINGS:
+            raise ValueError(f"it tells of more than {MOST_RINGS} ranks")
         table = self._table(report)
         for alike in report.alike:
             table.tell(host, alike.digest, alike.ranks)
@@ -58,19 +61,22 @@ class LargeJobs:
             table.tell_relayed(relay, self._relays, alike.digest, alike.ranks)
 
     def note_relay(self, host: int, relay: int) -> None:
-        """A host speaks through a relay from now on."""
+        """A host has told everything through a relay: from now on the relay tells the states of its ranks."""
         self._relays[host] = relay
 
     def _table(self, report: WorldReport) -> RankTable:
         table = self._tables.get(report.world)
         if table is None:
+            if sum(known.world_size for known in self._tables.values()) + report.size > _MOST_TOLD:
+                raise ValueError(f"there is no room for another job of {report.size} ranks")
             table = self._tables[report.world] = RankTable(report.size)
         if table.world_size != report.size:
             raise ValueError(f"it tells of {report.size} ranks of a job that has {table.world_size}")
         return table
 
     def distrust(self, host: int) -> None:
-        """Take the ranks of a host to do anything."""
+        """Take the ranks of a host to do anything, whatever a relay says of them, until it has told everything."""
+        self._relays[host] = -1
         for world, table in self._tables.items():
             table.distrust(host)
             self._asked.pop(world, None)  # it forgets what it was asked for
@@ -139,7 +145,7 @@ class LargeJobs:
         """Return for each job that has no room for more followed ranks what that means."""
         return [
             f"{MOST_FOLLOWED} of {self._tables[world].world_size:,} ranks are followed, and there is no room for more: "
-            "ranks in states of their own may wait for ever without a finding"
+            "ranks in states of their own may wait forever without a finding"
             for world in sorted(self._full)
         ]
 
@@ -183,7 +189,7 @@ def early_ends(world_size: int, early: Mapping[LaunchedJob, Mapping[int, Started
 
 
 def _all_ranks(numbers: Sequence[int], world_ranks: Mapping[int, WorldRank]) -> tuple[int, ...]:
-    return tuple(sorted(chain.from_iterable(range(*run) for run in _runs(numbers, world_ranks))))
+    return tuple(chain.from_iterable(range(*run) for run in _runs(numbers, world_ranks)))  # a rank is in one run alone
 
 
 def _runs(numbers: Sequence[int], world_ranks: Mapping[int, WorldRank]) -> list[tuple[int, int]]:

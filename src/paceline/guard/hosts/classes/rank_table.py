@@ -107,7 +107,7 @@ class RankTable:
         chosen[list(followed)] = True
         before = chosen.copy()
         for group in (range(self.world_size), *groups):
-            members = numpy.asarray(group, dtype=numpy.int64)
+            members = _as_array(group)
             for ranks, num in _wanted(members, self._digests[members]):
                 _choose(chosen, ranks, num)
         for ranks in _parts(numpy.arange(self.world_size), self._keys(groups)):
@@ -139,9 +139,16 @@ class RankTable:
         """Return what is equal for ranks in the same state and the same groups; 0 for ranks that move."""
         keys = self._digests.copy()
         for number, group in enumerate(groups, start=1):
-            keys[numpy.asarray(group, dtype=numpy.int64)] ^= numpy.uint64(number * _SPREAD & _WORD_MASK)
+            keys[_as_array(group)] ^= numpy.uint64(number * _SPREAD & _WORD_MASK)
         keys[self._digests == 0] = 0
         return keys
+
+
+def _as_array(ranks: Sequence[int]) -> _Array:
+    """Return ranks as an array; numpy would count a range one by one."""
+    if isinstance(ranks, range):
+        return numpy.arange(ranks.start, ranks.stop, ranks.step, dtype=numpy.int64)
+    return numpy.asarray(ranks, dtype=numpy.int64)
 
 
 def runs_of(ranks: _Array) -> tuple[Run, ...]:

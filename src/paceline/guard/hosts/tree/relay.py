@@ -1,6 +1,7 @@
 """A relay: a head to the watchers that speak through it, and a watcher to the head.
 
-It judges nothing. If it fails, its watchers go back to the head; the ranks of their hosts do not notice.
+It judges nothing. If it fails, its watchers go back to the head; the ranks of their hosts do not notice. A relay that
+does not hear of the head answers nobody: it cannot answer for the head.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from paceline.guard.hosts.link import HeadLink, WatcherLink, listen, own_address
 from paceline.guard.hosts.tree.relayed_reports import RelayedReports
 
 _SILENT_BEATS = 3  # pauses between two beats, after which a watcher is not heard of
+_UNLED_BEATS = 2  # the same, after which the head is not heard of
 _ANSWER_PAUSES = 1.0  # the same for the second question: the head waits for twice as long
 _BEAT_SECONDS = 0.1  # until the head knows the relay
 
@@ -42,6 +44,7 @@ class Relay:
         self._pause, self._is_known = 1, False
         self._head = ""  # the one that has asked who we are: watchers know it by that name
         self._beat_at = self._told_at = self._asked_at = 0.0
+        self._led_at = 0.0  # when the head was heard of
 
     def sockets(self) -> list[Any]:
         """Return what can be waited for together with other connections."""
@@ -89,7 +92,9 @@ class Relay:
                 self._up.send(host_messages.encode(host_messages.Passed(link, content)))
 
     def _answer_beat(self, link: bytes, beat: host_messages.Beat) -> None:
-        """Answer as the head would, by its clock."""
+        """Answer as the head would, by its clock; not at all if it is not heard of."""
+        if time.monotonic() - self._led_at > _UNLED_BEATS * self._pause:
+            return
         number = -1
         if link in self._heard:
             self._heard[link] = time.monotonic()
@@ -120,9 +125,15 @@ class Relay:
 
     def _hear_head(self, message: host_messages.Downward) -> None:
         if isinstance(message, host_messages.Beat):
+            if self._head and message.head not in ("", self._head):
+                return  # another head is there now: that of another run, of which we know nothing
+            self._led_at = time.monotonic()
             self._hear_beat(message)
         elif isinstance(message, host_messages.PassOn):
             self._down.send(message.link, message.content)
+        elif isinstance(message, host_messages.TellAnew):
+            if message.link in self._heard:
+                self._reports.add(message.link)
         elif isinstance(message, host_messages.Ask) and message.question:
             self._asked_at = time.monotonic()
             for link, ask in self._reports.ask(message).items():
@@ -131,10 +142,10 @@ class Relay:
             self._say_to_all(message)
 
     def _hear_beat(self, beat: host_messages.Beat) -> None:
-        if self._head and beat.head not in ("", self._head):
-            return  # another head is there now: that of another run, of which we know nothing
         self._pause = beat.pause
         if beat.number < 0:
+            if self._is_known:  # it was started again, and does not know who speaks through us
+                self._send_home()
             self._is_known, self._head = False, beat.head
             hello = host_messages.Hello(
                 protocol=host_messages.PROTOCOL, version=host_messages.package_version(), host=socket.gethostname(),
@@ -168,9 +179,14 @@ class Relay:
         for link in self._heard:
             self._down.send(link, content)
 
+    def _send_home(self) -> None:
+        """Send watchers back to the head."""
+        self._say_to_all(host_messages.MoveTo(""))
+        self._heard.clear()
+
     def close(self) -> None:
         """Send watchers back to the head, and leave."""
-        self._say_to_all(host_messages.MoveTo(""))
+        self._send_home()
         self._up.send(host_messages.encode(host_messages.Bye(number=self._reports.number)))
         self._down.close(linger_seconds=0.5)
         self._up.close(linger_seconds=0.5)

@@ -108,12 +108,14 @@ class RelayedReports:
                 states.setdefault(alike.digest, []).extend(alike.ranks)
 
     def leave(self, watcher: bytes, bye: Bye) -> None:
-        """A watcher leaves; that counts only if everything that it told has come."""
-        if bye.number == self.taken.numbers.get(watcher):
-            self._watchers.discard(watcher)
-            self.taken.drop(watcher)
-            self._flush_if(bool(self._collected.states))
-            self._collected.passed.append(Passed(watcher, encode(bye)))
+        """A watcher leaves; if not everything that it told has come, it is one that is not heard of."""
+        if bye.number != self.taken.numbers.get(watcher):
+            self.lose(watcher)
+            return
+        self._watchers.discard(watcher)
+        self.taken.drop(watcher)
+        self._flush_if(bool(self._collected.states))
+        self._collected.passed.append(Passed(watcher, encode(bye)))
 
     def reports(self) -> list[Report]:
         """Return what is to be told to the head now, and take it to have been told."""

@@ -72,9 +72,14 @@ class MpiWatch:
         self.collective_reader.read_sizes_by(size)
 
     def job_ranks(self, group: Any) -> tuple[int, ...]:
-        """Return the ranks of a group in the world; a negative number for a process that is not in it."""
+        """Return the ranks of a group in the world; a negative number for a process that is not in it.
+
+        After Finalize a program may still use sessions. There is no world then, so nobody has a rank in it.
+        """
         if self.world_group is not None:
             return self.numbers_in(self.world_group, group)
+        if self.mpi.Is_finalized():
+            return (-1,) * int(group.Get_size())
         with self.group_of(self.mpi.COMM_WORLD) as world_group:
             return self.numbers_in(world_group, group)
 

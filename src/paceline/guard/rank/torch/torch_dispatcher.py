@@ -14,7 +14,7 @@ from paceline.guard.rank.buffer_size import UNKNOWN_SIZE, Size, dtype_only, sum_
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.count_tables import meet_pairs
 from paceline.guard.rank.torch.torch_count_tables import TorchTableReader
-from paceline.guard.rank.torch.torch_module import WATCH, TorchWatch
+from paceline.guard.rank.torch.torch_module import WATCH, NoDataError, TorchWatch
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.layout import NOTHING
@@ -91,7 +91,10 @@ def _hook(watch: TorchWatch, operator: Any, described: _Operator) -> Any:
         if communicator is None:
             return operator.redispatch(keys & after, *args, **named)
         root = NOTHING if described.root_at is None else _member(communicator, int(args[described.root_at]))
-        dtype, num_bytes, count = _tensors_size(watch, described, args)
+        try:
+            dtype, num_bytes, count = _tensors_size(watch, described, args)
+        except NoDataError:
+            return operator.redispatch(keys & after, *args, **named)
         flags = layout.NONBLOCKING | watch.flags_of(communicator)
         # It only starts the operation. The site is searched for from here: torch's own frames lie between.
         number = recorder.begin_collective(communicator, code, root, reduction, dtype, num_bytes, count, flags)

@@ -26,7 +26,7 @@ def watched_send(watch: TorchWatch, function: Any, code: int, memory: TensorMemo
     def call(tensor: Any, dst: Any = None, group: Any = None, tag: int = 0, group_dst: Any = None, **named: Any) -> Any:
         recorder, comm = SESSION.recorder, watch.communicator(group)
         args = (tensor, dst, group, tag, group_dst)
-        if recorder is None or comm is None or nesting.depth:
+        if recorder is None or comm is None or nesting.depth or not watch.has_data(tensor):
             return function(*args, **named)
         peer, tag = member_number(comm, dst, group_dst), _read_tag(tag)
         dtype, num_bytes, count = watch.size(tensor)
@@ -59,7 +59,7 @@ def watched_receive(watch: TorchWatch, function: Any, code: int) -> Any:
     def call(tensor: Any, src: Any = None, group: Any = None, tag: int = 0, group_src: Any = None, **named: Any) -> Any:
         recorder, comm = SESSION.recorder, watch.communicator(group)
         args = (tensor, src, group, tag, group_src)
-        if recorder is None or comm is None or nesting.depth:
+        if recorder is None or comm is None or nesting.depth or not watch.has_data(tensor):
             return function(*args, **named)
         tag = _read_tag(tag)
         peer = ANY if src is None and group_src is None else member_number(comm, src, group_src)
@@ -92,7 +92,7 @@ def watched_posted_receive(watch: TorchWatch, function: Any, code: int, memory: 
     def call(tensor: Any, src: Any = None, group: Any = None, tag: int = 0, group_src: Any = None, **named: Any) -> Any:
         recorder, comm = SESSION.recorder, watch.communicator(group)
         args = (tensor, src, group, tag, group_src)
-        if recorder is None or comm is None or nesting.depth:
+        if recorder is None or comm is None or nesting.depth or not watch.has_data(tensor):
             return function(*args, **named)
         tag = _read_tag(tag)
         peer = ANY if src is None and group_src is None else member_number(comm, src, group_src)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -47,10 +48,20 @@ def _is_in_side_stream() -> bool:
     return bool(accelerator.is_available()) and accelerator.current_stream().stream_id != 0
 
 
+def _has_data(tensor_class: type) -> bool:
+    """Say whether tensors of a class have data, unless they are on the device "meta"."""
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+    return fakes is None or not issubclass(tensor_class, getattr(fakes, "FakeTensor", ()))
+
+
 class _Nesting(threading.local):
     """How many watched functions this thread is in: one that torch calls inside another is not the user's call."""
 
     depth = 0
+
+
+class NoDataError(TypeError):
+    """A tensor has a shape and no data, so a call with it communicates nothing and is not recorded."""
 
 
 class TorchWatch:
@@ -80,7 +91,7 @@ class TorchWatch:
         self.arguments: Any = None  # what compiled functions need to read theirs, if there are such functions
         if COMPILED is not None:
             sizes = {dtype: (code, dtype.itemsize) for dtype, code in self.dtypes.items() if hasattr(dtype, "itemsize")}
-            compiled = COMPILED.TensorSizes(sizes, self._size)
+            compiled = COMPILED.TensorSizes(sizes, self._size, torch.Tensor, _has_data)
             self.size = compiled.size
             reductions = ((None, self._sum_code), (self._sum, self._sum_code), *self._reductions.items())
             self.arguments = COMPILED.TorchArguments(SESSION, self, self.inside, compiled, reductions)
@@ -95,12 +106,22 @@ class TorchWatch:
             tell(size)
 
     def _size(self, tensor: Any) -> Size:
-        """Return element type, bytes and elements of a tensor."""
+        """Return element type, bytes and elements of a tensor.
+
+        Raises:
+            NoDataError: If it has no data.
+        """
+        if not self.has_data(tensor):
+            raise NoDataError("a tensor without data")
         try:
             count = tensor.numel()
             return self.dtypes.get(tensor.dtype, 0), count * tensor.element_size(), count
         except (AttributeError, RuntimeError):
             return UNKNOWN_SIZE
+
+    def has_data(self, tensor: Any) -> bool:
+        """Say whether a tensor has data: those on the device "meta", and those by which torch traces, have none."""
+        return _has_data(type(tensor)) and not getattr(tensor, "is_meta", False)
 
     def reduction(self, op: Any) -> int:
         """Return the code of a reduction; None stands for the default, which is SUM."""

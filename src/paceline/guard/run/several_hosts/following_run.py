@@ -91,7 +91,7 @@ class FollowingRun(JudgedRun):
             return
         self._has_told = True
         if self._watching.was_known:
-            text = f"the head at {self._address} does not answer any more: the ranks of this host are judged alone"
+            text = f"the head at {self._address} no longer answers: the ranks of this host are judged alone"
         else:
             text = (
                 f"nobody answers at {self._address}, so the ranks of this host are judged alone: does Paceline run "

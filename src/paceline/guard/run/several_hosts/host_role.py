@@ -49,7 +49,7 @@ class HostRole:
     """
 
     command: Sequence[str]
-    variables: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict, repr=False)  # the secret is among them
     is_quiet: bool = False
 
     def rings(self, folder: Path) -> LocalRings:

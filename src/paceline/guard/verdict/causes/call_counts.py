@@ -173,8 +173,8 @@ def explain_came_early(deviation: Deviation, condition: SourceBlock, file: str) 
         ranks=deviation.out_of_line,
         summary=f"{name_ranks(odd)} {verb(odd, 'comes', 'come')} to the {name} after {made} "
         f"{'call' if made == 1 else 'calls'} of {call_name(call)} {deviation.place(call)}, where "
-        f"{name_ranks(deviation.usual)} {verb(deviation.usual, 'makes', 'make')} another: {where} did not come out the "
-        "same",
+        f"{name_ranks(deviation.usual)} {verb(deviation.usual, 'makes', 'make')} another: {where} came out "
+        "differently",
         cause=Cause.RANK_CONDITIONAL_CALL,
         advice=f"let {where} come out the same on every rank: what it tests must not differ between ranks",
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
+from paceline.guard.verdict.causes.lost_messages.misdirected_message import may_receive, tell_misdirected
 from paceline.guard.verdict.causes.uneven_loop import advise_on_loop
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import Line, line_of
@@ -113,6 +114,12 @@ def explain_send_to_others(inspection: Inspection, calls: Mapping[int, Call]) ->
         send = next(iter(last.values()), None)
         if send is None or len(lines) != 1 or lines & mine or call.tag not in (ANY, send.tag):
             continue
+        if len(last) == 1 and not may_receive(inspection, min(last), send, known.member(state.rank)):
+            told = tell_misdirected(
+                send, send.tag, sender=state.rank, receiver=min(last), waiting=[rank], receive=call,
+                ranks=(state.rank,), never=True,
+            )  # fmt: skip
+            return [told]
         where, place = f"{call_name(send)} at {send.site}", f"{call_name(call)} at {call.site}"
         return [
             Explanation(

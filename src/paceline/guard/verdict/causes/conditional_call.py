@@ -64,7 +64,7 @@ def explain_fork(deviation: Deviation, fork: SourceBlock, file: str, *, calls_di
     odd, usual = deviation.odd, deviation.usual
     return Explanation(
         ranks=deviation.out_of_line,
-        summary=f"{name_ranks(odd)} {verb(odd, 'takes', 'take')} another branch of `if {fork.head}` at "
+        summary=f"{name_ranks(odd)} {verb(odd, 'takes', 'take')} a different branch of `if {fork.head}` at "
         f"{file}:{fork.line}: {verb(odd, 'it calls', 'they call')} {call_name(deviation.odd_call)} at "
         f"{deviation.odd_call.site}, {name_ranks(usual)} {verb(usual, 'calls', 'call')} "
         f"{call_name(deviation.usual_call)} at {deviation.usual_call.site}",

@@ -16,6 +16,7 @@ from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call
+from paceline.guard.verdict.source.passed_over import can_be_left_out, can_be_made_again
 from paceline.guard.verdict.waits.waited_for import has_arrived
 from paceline.guard.verdict.wording import call_detail, call_name, name_rank, name_ranks, verb
 
@@ -29,8 +30,38 @@ def explain_missing_member(inspection: Inspection, calls: Mapping[int, Call]) ->
         missing = sorted(inspection.missing_at(call.position) & calls.keys())
         late = [other for other in missing if _has_left_out(inspection, rank, other, call)]
         if late:
-            return [_explain_missing_member(inspection, late, call, calls)]
+            left_out = _explain_missing_member(inspection, late, call, calls)
+            theirs = calls[late[0]]
+            if not _is_made_again(inspection, late[0], theirs) or not can_be_made_again(inspection, theirs, call):
+                return [left_out]
+            again = _explain_made_again(inspection, late, call, calls)
+            return [left_out, again] if can_be_left_out(inspection, call, theirs) else [again]
     return []
+
+
+def _is_made_again(inspection: Inspection, rank: int, call: Call) -> bool:
+    """Say whether the collective before this one was made by the rank in the same line, on the same communicator."""
+    state = inspection.state(rank)
+    past = [one for one in (state.history if state is not None else ()) if one.is_collective]
+    before = next((one for one in reversed(past) if one.number < call.number), None)
+    return before is not None and (line_of(before), before.communicator) == (line_of(call), call.communicator)
+
+
+def _explain_made_again(
+    inspection: Inspection, late: Sequence[int], call: Call, calls: Mapping[int, Call]
+) -> Explanation:
+    theirs = calls[late[0]]
+    waiting = sorted(rank for rank, other in calls.items() if other.position == call.position)
+    name = f"{call_name(theirs)} on {inspection.name(theirs.communicator)} at {theirs.site}"
+    return Explanation(
+        ranks=tuple(late),
+        summary=f"{name_ranks(late)} {verb(late, 'makes', 'make')} the {name} again, while {name_ranks(waiting)} "
+        f"{verb(waiting, 'waits', 'wait')} for {verb(late, 'it', 'them')} in {call_name(call)} at {call.site} "
+        f"({inspection.text(call.position)})",
+        cause=Cause.EXTRA_CALL,
+        advice=f"let every member make the {name} the same number of times: look for a retry, or for a condition that "
+        f"is true on {name_ranks(late)} alone",
+    )
 
 
 def _has_left_out(inspection: Inspection, waiting: int, other: int, call: Call) -> bool:

@@ -65,14 +65,27 @@ def explain_sizes(inspection: Inspection, position: Position, calls: Mapping[int
 
 
 def brings_several_tensors(inspection: Inspection, position: Position, calls: Mapping[int, Call]) -> bool:
-    """Say whether a line makes its call for several tensors, by what it has brought so far or by its loop."""
-    brought = {
-        (past.num_bytes, past.dtype, past.reduction)
-        for rank, call in calls.items()
-        for at, past in inspection.collectives(rank, position.communicator).items()
-        if at < position.sequence and line_of(past) == line_of(call)
-    }
-    return len(brought) > 1 or any(goes_through_tensors(inspection, call) for call in calls.values())
+    """Say whether a line makes its call for several tensors, by what it has brought so far or by its loop.
+
+    If most ranks bring another size now than before, sizes of this line change by themselves.
+    """
+    brought = {rank: _brought_before(inspection, position, rank, call) for rank, call in calls.items()}
+    num_changed = sum(bool(brought[rank]) and _tensor(call) not in brought[rank] for rank, call in calls.items())
+    return (
+        len(set().union(*brought.values())) > 1
+        or 2 * num_changed > len(calls)
+        or any(goes_through_tensors(inspection, call) for call in calls.values())
+    )
+
+
+def _tensor(call: Call) -> tuple[int, str, str]:
+    return (call.num_bytes, call.dtype, call.reduction)
+
+
+def _brought_before(inspection: Inspection, position: Position, rank: int, call: Call) -> set[tuple[int, str, str]]:
+    """Return what a rank has brought to the line of a call before."""
+    past = inspection.collectives(rank, position.communicator)
+    return {_tensor(past[at]) for at in past if at < position.sequence and line_of(past[at]) == line_of(call)}
 
 
 def _explain_left_out(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.causes.across_groups.across_communicators import explain_across
+from paceline.guard.verdict.causes.across_groups.making_order import find_making_order
 from paceline.guard.verdict.causes.across_groups.sister_groups import explain_by_sisters
 from paceline.guard.verdict.causes.across_groups.wrong_communicator import explain_wrong_communicator
 from paceline.guard.verdict.causes.call_of_one_side import explain_items_of_a_loop
@@ -21,6 +22,7 @@ from paceline.guard.verdict.causes.explain_deviation import explain_deviation
 from paceline.guard.verdict.causes.lost_messages.collective_among_messages import explain_collective_among_messages
 from paceline.guard.verdict.causes.lost_messages.counted_messages import explain_fewer_sends
 from paceline.guard.verdict.causes.lost_messages.misdirected_message import explain_misdirected
+from paceline.guard.verdict.causes.lost_messages.wrapped_neighbour import explain_wrapped_neighbour
 from paceline.guard.verdict.causes.own_history import explain_missing_member, explain_missing_send
 from paceline.guard.verdict.causes.passed_over_call import explain_passed_over
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
@@ -65,15 +67,19 @@ def find_deadlock(inspection: Inspection, stuck: frozenset[int]) -> Finding:
     families = {call.family for call in calls.values()}
     explanations: list[Explanation] = []
     field = None
-    unseen = inspection.unseen_members({call.communicator for call in calls.values()})
+    communicators = {call.communicator: None for call in calls.values()}
+    unseen = inspection.unseen_members(communicators)
     if unseen:
         explanations = [_explain_in_part(inspection, calls, unseen)]
+    elif made := find_making_order(inspection, communicators):
+        explanations, field, differing = [made.explanation], FindingField.COMMUNICATOR, made.differing
     elif families == {Family.COLLECTIVE}:
         explanations = _explain_collectives(inspection, calls, differing)
         field = FindingField.COMMUNICATOR if explanations[0].cause is Cause.CALL_ORDER else None
     else:
         explanations = (
-            explain_missing_send(inspection, calls)
+            explain_wrapped_neighbour(inspection, calls)
+            or explain_missing_send(inspection, calls)
             or explain_misdirected(inspection, calls)
             or explain_left_loop_of_messages(inspection, calls)
             or explain_collective_among_messages(inspection, calls)
@@ -130,7 +136,7 @@ def _explain_collectives(
 
 def _explain_circle(inspection: Inspection, calls: Mapping[int, Call]) -> Explanation:
     """Say who waits where; that it is the order of calls only where the source shows that all make the same ones."""
-    cause, order = Cause.DIFFERENT_COLLECTIVES, "use communicators in the same order on every rank"
+    cause, order = Cause.DIFFERENT_COLLECTIVES, "make and use communicators in the same order on every rank"
     advice = f"see whether a rank passes over one of these calls, or makes them in another order: {order}"
     if _are_the_same_calls(inspection, calls):
         cause, advice = Cause.CALL_ORDER, order
@@ -150,7 +156,7 @@ def _explain_in_part(inspection: Inspection, calls: Mapping[int, Call], unseen: 
         cause = Cause.CALL_ORDER
     return Explanation(
         ranks=tuple(sorted(calls)),
-        summary=f"{name_ranks(calls)} can never go on, whatever the other ranks do: {_text(inspection, calls)}; "
+        summary=f"{name_ranks(calls)} can never continue, whatever the other ranks do: {_text(inspection, calls)}; "
         f"{in_part_text(unseen)}",
         cause=cause,
         advice="see which of these calls has no partner: every rank must make the same calls in the same order, and "
@@ -190,8 +196,11 @@ def _advice_of_messages(calls: Mapping[int, Call], families: Set[Family]) -> str
     exchange, post = ("batch_isend_irecv", "irecv") if is_torch else ("Sendrecv", "Irecv")
     if families <= {Family.SEND}:
         return f"let one side receive first, or use {exchange}, or post the receives ({post}) before the sends"
-    if is_torch and all(call.request for call in calls.values()):  # all of them were posted before a rank waited
-        return "compare what ranks send with what they receive: every message needs both, with the same tag"
+    if is_torch and all(call.request for call in calls.values()):  # a send may stand behind the wait, or be missing
+        return (
+            "post every send and receive before the first wait, as batch_isend_irecv does, and compare what ranks send "
+            "with what they receive: every message needs both, with the same tag"
+        )
     if Family.EXCHANGE in families:  # it is in use already
         return "let every exchange meet the exchange of its partner: name each other, in the same order, equally often"
     return f"let one side send first, or use {exchange}, or post receives ({post}) and wait for them together"

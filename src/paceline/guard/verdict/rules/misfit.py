@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from paceline.guard.shared_memory.layout import ANY, STOP_MESSAGE
+from paceline.guard.shared_memory.layout import STOP_MESSAGE
 from paceline.guard.shared_memory.operations import Family
+from paceline.guard.verdict.causes.lost_messages.message_order import explain_message_order, room_text
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import open_call
@@ -128,50 +129,23 @@ def _misfit_field(sent: Call, receiver: int, received: Call, sender: int) -> Fin
     return None
 
 
-def _explain(inspection: Inspection, misfit: Misfit) -> Explanation:
+def _explain(inspection: Inspection, misfit: Misfit) -> list[Explanation]:
+    by_order, is_told = explain_message_order(
+        inspection, misfit.sent, misfit.received, sender=misfit.sender, receiver=misfit.receiver
+    )  # fmt: skip
+    return by_order if is_told else [*by_order, _explain_size(misfit)]
+
+
+def _explain_size(misfit: Misfit) -> Explanation:
     sent, received = misfit.sent, misfit.received
     is_type = misfit.field is FindingField.DTYPE
-    why = "another element type" if is_type else "more than there is room for"
-    later = _later_send_that_fits(inspection, misfit)
-    if later is not None:
-        return Explanation(
-            ranks=tuple(sorted({misfit.sender, misfit.receiver})),
-            summary=f"{name_rank(misfit.sender)} sends {size_text(sent) or 'bytes'} at {sent.site} and then "
-            f"{size_text(later) or 'bytes'} at {later.site}; {name_rank(misfit.receiver)} receives "
-            f"{_room_text(received)} at {received.site} where the first of them comes: {why}",
-            cause=Cause.MESSAGE_ORDER,
-            advice=f"receive the message that is sent at {sent.site} before the one that the receive at "
-            f"{received.site} is for: there must be a receive for each send, in the same order",
-        )
+    why = "the element types differ" if is_type else "more than there is room for"
     return Explanation(
         ranks=tuple(sorted({misfit.sender, misfit.receiver})),
         summary=f"{name_rank(misfit.sender)} sends {size_text(sent) or 'bytes'} at {sent.site}, "
-        f"{name_rank(misfit.receiver)} receives {_room_text(received)} at {received.site}: {why}",
+        f"{name_rank(misfit.receiver)} receives {room_text(received)} at {received.site}: {why}",
         cause=Cause.DTYPE if is_type else Cause.TRUNCATED,
         advice=f"give the receive at {received.site} the element type and the size of the send at {sent.site}"
         if is_type
         else f"make the buffer at {received.site} at least as large as the message sent at {sent.site}",
     )
-
-
-def _later_send_that_fits(inspection: Inspection, misfit: Misfit) -> Call | None:
-    """Return the next message of the sender to the receiver, from another line, if that is what the receive wants."""
-    state, sent, incoming = inspection.state(misfit.sender), misfit.sent, misfit.received.incoming
-    for later in state.history if state is not None else ():
-        is_next = later.number > sent.number and later.communicator == sent.communicator and later.peer == sent.peer
-        if is_next and later.family is Family.SEND and later.site != sent.site:
-            fits = later.dtype == incoming.dtype and 0 <= later.num_bytes <= incoming.num_bytes
-            return later if fits and incoming.tag in (ANY, later.tag) else None
-    return None
-
-
-def _room_text(call: Call) -> str:
-    """Name the room of a receive in elements, where the size of one is known."""
-    incoming = call.incoming
-    element_bytes = int(digits) if (digits := incoming.dtype[1:]).isdecimal() else 0
-    is_whole = call.family is Family.EXCHANGE and element_bytes and incoming.num_bytes % element_bytes == 0
-    if is_whole and incoming.num_bytes >= 0:
-        return f"{incoming.num_bytes // element_bytes} x {incoming.dtype}"
-    if call.family is Family.EXCHANGE:
-        return f"{incoming.num_bytes} bytes of {incoming.dtype}"
-    return size_text(call) or "bytes"

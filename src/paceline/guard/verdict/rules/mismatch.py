@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from paceline.errors import group_ranks
 from paceline.guard.shared_memory.layout import NOTHING, STOP_COLLECTIVE, WITHDRAWN
+from paceline.guard.verdict.causes.across_groups.making_order import find_making_order
 from paceline.guard.verdict.causes.across_groups.wrong_communicator import explain_wrong_communicator
 from paceline.guard.verdict.causes.deviation import find_deviation
 from paceline.guard.verdict.causes.explain_deviation import explain_deviation
@@ -171,8 +172,12 @@ def find_mismatch_at(inspection: Inspection, position: Position) -> Finding | No
     field, odd_ranks = compared
     mismatch = Mismatch(field=field, position=position, calls=calls, odd_ranks=odd_ranks)
     differing = find_first_difference(inspection, position)
+    explanations = _explain(inspection, mismatch, differing)
+    if not inspection.unseen_members([position.communicator]):
+        made = find_making_order(inspection, [position.communicator])
+        explanations, differing = ([made.explanation], made.differing) if made else (explanations, differing)
     return explained_finding(
-        FindingKind.MISMATCH, _explain(inspection, mismatch, differing), rank_groups(inspection, calls), field=field,
+        FindingKind.MISMATCH, explanations, rank_groups(inspection, calls), field=field,
         first_difference=shown_difference(inspection, differing),
     )  # fmt: skip
 
@@ -200,7 +205,7 @@ def _explain_in_part(inspection: Inspection, mismatch: Mismatch, unseen: tuple[i
     what = "calls" if by_operation else _WORDS[mismatch.field][1]
     return Explanation(
         ranks=tuple(sorted(mismatch.calls)),
-        summary=f"{name_ranks(mismatch.calls)} do not fit together at {inspection.text(mismatch.position)}, by "
+        summary=f"{name_ranks(mismatch.calls)} do not fit together at {inspection.text(mismatch.position)}, with "
         f"different {what}: {texts}; {in_part_text(unseen)}",
         cause=_CAUSES.get(mismatch.field, Cause.DIFFERENT_COLLECTIVES),
         advice="let every rank make the same call with the same arguments here, and look at the ranks that are not "
@@ -213,7 +218,7 @@ def _explain_field(inspection: Inspection, mismatch: Mismatch) -> Explanation:
     calls, odd = list(mismatch.calls.values()), mismatch.odd_ranks
     one, several = _WORDS[mismatch.field]
     where = f"{call_name(calls[0])} at {sites_text(calls)}"
-    summary = f"{name_ranks(odd)} {verb(odd, 'calls', 'call')} {where} with another {one}"
+    summary = f"{name_ranks(odd)} {verb(odd, 'calls', 'call')} {where} with a different {one}"
     if len(odd) == len(calls):
         summary = f"ranks call {where} with different {several}"
     return Explanation(

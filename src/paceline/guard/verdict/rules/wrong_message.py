@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
+from paceline.guard.verdict.causes.across_groups.making_order import find_making_order
 from paceline.guard.verdict.causes.habit import usual_continuation
 from paceline.guard.verdict.causes.lost_messages.misdirected_message import tell_misdirected
 from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingField, FindingKind, explained_finding
-from paceline.guard.verdict.first_difference import line_of
+from paceline.guard.verdict.first_difference import line_of, shown_difference
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.snapshot import Call, RankState
@@ -162,7 +163,11 @@ def _finding(inspection: Inspection, rank: int, call: Call, message: UnreceivedM
         advice=advice,
     )
     calls = {rank: call} | ({message.sender: send} if send is not None else {})
-    return explained_finding(FindingKind.MESSAGE, explanation, rank_groups(inspection, calls), field=field)
+    made = find_making_order(inspection, (call.communicator, message.communicator)) if other_communicator else None
+    return explained_finding(
+        FindingKind.MESSAGE, made.explanation if made else explanation, rank_groups(inspection, calls), field=field,
+        first_difference=shown_difference(inspection, made.differing) if made else None,
+    )  # fmt: skip
 
 
 def _used_before(

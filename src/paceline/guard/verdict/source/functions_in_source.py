@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from paceline.guard.verdict.source.user_source import parse
+
 
 def texts_around(source: str, line: int, *, with_called: bool) -> list[str]:
     """Return the text of the function that a line is in, and, if asked for, of those of the file that it calls.
@@ -17,9 +19,8 @@ def texts_around(source: str, line: int, *, with_called: bool) -> list[str]:
     >>> [text.splitlines()[0] for text in texts_around(source, 1, with_called=True)]
     ['def hold(model):']
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    tree = parse(source)
+    if tree is None:
         return []
     lines = source.splitlines()
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]

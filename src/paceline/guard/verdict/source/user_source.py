@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -158,11 +159,16 @@ def _plain(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=16)  # one finding asks for the same few files again and again
-def parse(source: str) -> ast.AST | None:
-    """Return the tree of a source; None if it is not one of this Python."""
+def parse(source: str) -> ast.Module | None:
+    """Return the tree of a source; None if it is not one of this Python, or nested too deeply for it.
+
+    What Python warns of in a script was shown when the script was run.
+    """
     try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

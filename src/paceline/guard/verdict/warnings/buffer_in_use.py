@@ -29,12 +29,12 @@ def _warning(line: RemarkedLine) -> JobWarning:
         summary += f", which was not known before {other}" if other else ""
         advice = f"wait for what {line.site} has started before its buffer is written to, or give it a copy"
     elif line.how == "dropped":
-        summary = f"the program gave the array of {call} up before the call had completed"
+        summary = f"the program dropped the array of {call} before the call had completed"
         summary += f", which was not known before {other}" if other else ""
         summary += ": mpi4py does not keep what it reduces, so without the guard its memory may hold something else"
         advice = f"give the array of {line.site} a name, and keep it until the wait has returned"
     elif line.how == "outside":
-        summary = f"{call} reached for memory of a window outside of any epoch: nothing orders it, and nothing ends it"
+        summary = f"{call} accessed memory of a window outside any epoch: nothing orders or completes the access"
         advice = f"put {line.site} between two fences, a Start and a Complete, or a Lock and an Unlock"
     elif line.how == "used":
         summary = f"{call} used the buffer of {other or 'a request'} before that had completed"

@@ -46,7 +46,7 @@ def _warning(inspection: Inspection, name: str, remarks: list[Remark]) -> JobWar
     call = f"{shown_name(told[0].what)} at {sites[0]}"
     where = f"call {first} on {inspection.name(name)}"
     if is_clear:
-        summary = f"{call} gave {name_ranks(odd)} another result than {name_ranks(usual)} ({where})"
+        summary = f"{call} gave {name_ranks(odd)} a different result than {name_ranks(usual)} ({where})"
     else:
         parts = "; ".join(name_ranks(group) for group in groups)
         summary = f"{call} did not give the same result to all ranks ({where}; those that agree: {parts})"

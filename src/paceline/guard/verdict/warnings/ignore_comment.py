@@ -6,6 +6,7 @@ import ast
 import re
 
 from paceline.guard.verdict.job_warning import WarningCause
+from paceline.guard.verdict.source.user_source import parse
 
 _COMMENT = re.compile(r"#\s*paceline:\s*ignore(?:\[(?P<causes>[^\]]*)\])?")
 
@@ -29,9 +30,8 @@ def is_ignored(source: str, line: int, cause: WarningCause) -> bool:
 
 def _lines_of_statement(source: str, line: int) -> range:
     """Return the lines of the smallest statement that holds a line; of one that holds others only its head."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = parse(source)
+    if tree is None:
         return range(line, line + 1)
     spans = [_span(node) for node in ast.walk(tree) if isinstance(node, ast.stmt)]
     around = [span for span in spans if line in span]

@@ -50,11 +50,11 @@ def _warning(lines: tuple[_Side, _Side], ranks: dict[_Side, set[int]], targets: 
     bytes_text = f"the same bytes of the window of {whose}"
     if lines[0] == lines[1]:
         ((line, name), _) = lines
-        verb_text = "reach" if len(everybody) > 1 else "reaches more than once"
-        summary = f"{name_ranks(everybody)} {verb_text} for {bytes_text} by {shown_name(name)} at {line}"
+        verb_text = "access" if len(everybody) > 1 else "accesses more than once"
+        summary = f"{name_ranks(everybody)} {verb_text} {bytes_text} by {shown_name(name)} at {line}"
     else:
         calls = [f"{shown_name(name)} at {line} ({name_ranks(sorted(ranks[line, name]))})" for line, name in lines]
-        summary = f"{calls[0]} and {calls[1]} reach for {bytes_text}"
+        summary = f"{calls[0]} and {calls[1]} access {bytes_text}"
     return JobWarning(
         cause=WarningCause.BUFFER_IN_USE, ranks=tuple(everybody),
         summary=f"{summary}, not only to read them, and nothing that the guard sees orders these accesses",

@@ -22,7 +22,7 @@ def explain_misdirected(inspection: Inspection, calls: Mapping[int, Call]) -> li
         receiver = known.rank_of(call.peer) if known is not None and call.family is Family.SEND else None
         if known is None or receiver in (None, sender) or receiver is None:
             continue
-        if _may_receive(inspection, receiver, call, known.member(sender)):
+        if may_receive(inspection, receiver, call, known.member(sender)):
             continue
         member = known.member(sender)
         from_sender = receives.get((call.communicator, member), ())
@@ -36,7 +36,7 @@ def explain_misdirected(inspection: Inspection, calls: Mapping[int, Call]) -> li
     return []
 
 
-def _may_receive(inspection: Inspection, rank: int, call: Call, sender: int) -> bool:
+def may_receive(inspection: Inspection, rank: int, call: Call, sender: int) -> bool:
     """Say whether a rank has ever received from a sender, or may have done so before what is remembered."""
     state = inspection.state(rank)
     if state is None or not state.history or state.history[0].number:

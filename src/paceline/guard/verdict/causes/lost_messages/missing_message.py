@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from paceline.guard.shared_memory.layout import ANY
 from paceline.guard.shared_memory.operations import Family
 from paceline.guard.verdict.causes.compared_roles import explain_send_to_others
+from paceline.guard.verdict.causes.lost_messages.wrapped_neighbour import explain_wrapped_neighbour
 from paceline.guard.verdict.causes.uneven_loop import EVEN_STEPS
 from paceline.guard.verdict.finding import Cause, Explanation
 from paceline.guard.verdict.first_difference import line_of
@@ -35,9 +36,11 @@ def explain_missing_message(inspection: Inspection, ended: Sequence[int], waitin
         return []
     if call.family is Family.EXCHANGE and has_arrived(inspection, state, call):
         return []  # what it sends is not received
-    to_others = explain_send_to_others(inspection, {state.rank: call})
-    if to_others:
-        return to_others
+    by_others = explain_wrapped_neighbour(inspection, {state.rank: call}) or explain_send_to_others(
+        inspection, {state.rank: call}
+    )  # fmt: skip
+    if by_others:
+        return by_others
     how = f"{name_rank(gone.rank)} ended ({gone.end.detail})" if gone.end.detail else f"{name_rank(gone.rank)} ended"
     place = f"{call_name(call)} at {call.site}"
     waits = "waits" if state.end is None else "waited"

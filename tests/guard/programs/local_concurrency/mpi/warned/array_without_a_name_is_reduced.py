@@ -2,7 +2,7 @@
 # ranks: 3
 # warning: buffer-in-use
 # warned ranks: 0 1 2
-# says: gave the array of Iallreduce
+# says: dropped the array of Iallreduce
 
 import numpy as np
 from mpi4py import MPI

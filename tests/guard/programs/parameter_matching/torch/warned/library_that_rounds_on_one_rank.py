@@ -4,7 +4,7 @@
 # warning: results-differ
 # warned ranks: 1
 # says: all_reduce at
-# says: gave rank 1 another result than ranks 0, 2
+# says: gave rank 1 a different result than ranks 0, 2
 
 import torch
 import torch.distributed as dist
