@@ -172,3 +172,10 @@ def test_what_python_warns_of_in_a_source_is_not_told_again() -> None:
     condition = condition_around(source, 3)
     assert condition is not None
     assert condition.head == "rank == 0"
+
+
+def test_a_long_chain_of_branches_is_read_to_its_end() -> None:
+    branches = "".join(f"elif kind == {number}:\n    f({number})\n" for number in range(1, 1500))
+    condition = condition_around(f"if kind == 0:\n    f(0)\n{branches}", 3000)
+    assert condition is not None
+    assert condition.head == "kind == 1499"

@@ -180,13 +180,18 @@ def function_of(tree: ast.AST, line: int) -> ast.AST:
 
 def around(node: ast.AST, line: int) -> Iterator[ast.AST]:
     """Return the nodes that hold a line, from the outside in."""
-    for child in ast.iter_child_nodes(node):
+    levels = [ast.iter_child_nodes(node)]  # each `elif` is a level: more than Python calls functions inside another
+    while levels:
+        child = next(levels[-1], None)
+        if child is None:
+            levels.pop()
+            continue
         begin, end = getattr(child, "lineno", None), getattr(child, "end_lineno", None)
-        if begin is None or end is None:
-            yield from around(child, line)
-        elif begin <= line <= end:
+        if begin is not None and end is not None:
+            if not begin <= line <= end:
+                continue
             yield child
-            yield from around(child, line)
+        levels.append(ast.iter_child_nodes(child))
 
 
 def _loop(held_by: Sequence[ast.AST], other: Sequence[ast.AST]) -> SourceBlock | None:
