@@ -107,10 +107,9 @@ test-openmpi: .venv-openmpi/.installed
 # the tests of data types, which concern one rank alone; WHOLE=1 runs them there too.
 RANKS ?= 1 2 3
 test-mpi4py: $(INSTALLED) .venv-openmpi/.installed .mpi4py-tests/.unpacked
-	for python in $(BIN) .venv-openmpi/bin; do \
-		PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' $$python/python -m pytest tests/guard/test_mpi4py_suite.py \
-			&& $$python/python -m pytest $(TWO) tests/guard/test_mpi4py_demos.py || exit 1; \
-	done
+	PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' $(BIN)/pytest $(TWO) -m mpi4py tests/guard
+	PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' .venv-openmpi/bin/python -m pytest $(TWO) tests/guard/test_mpi4py_suite.py \
+		tests/guard/test_mpi4py_demos.py
 
 # Faults that are injected into jobs of all kinds, for as long as one likes. A seed repeats its fault; RECORD=--record
 # keeps the table under benchmarks/results.

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.guard.test_mpi4py_suite import suite_folder
+from tests.guard.test_mpi4py_suite import mpi4py_sources
 
 from paceline.launch.mpiexec import find_mpiexec
 
@@ -37,10 +37,8 @@ _OF_FOUR_RANKS = {"osu_multi_lat.py"}  # pairs
 
 
 def _demos() -> list[Path]:
-    folder = suite_folder().parent / "demo"
-    found = [path for name in _FOLDERS for path in sorted((folder / name).glob("*.py")) if path.name not in _LEFT_OUT]
-    assert len(found) > 40, f"{folder} has fewer demos than mpi4py has"
-    return found
+    folder = mpi4py_sources() / "demo"
+    return [path for name in _FOLDERS for path in sorted((folder / name).glob("*.py")) if path.name not in _LEFT_OUT]
 
 
 def _num_ranks(demo: Path) -> int:
@@ -57,11 +55,11 @@ def _code(demo: Path, guard: list[str]) -> int:
     return ended.returncode
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Ask for the demos only where the test is selected: they are not there before `make test-mpi4py`."""
-    metafunc.parametrize("demo", _demos(), ids=lambda demo: f"{demo.parent.name}/{demo.name}")
+def test_the_demos_are_there() -> None:
+    assert len(_demos()) > 40, "`make test-mpi4py` gets them"
 
 
+@pytest.mark.parametrize("demo", _demos(), ids=lambda demo: f"{demo.parent.name}/{demo.name}")
 def test_a_demo_ends_as_it_does_without_the_guard(demo: Path, tmp_path: Path) -> None:
     outcome = tmp_path / "outcome.json"
     guard = [sys.executable, "-m", "paceline", "run", "--json", str(outcome), "--notice", "500", "--"]

@@ -44,10 +44,13 @@ class SuiteRun:
     err: str
 
 
-def suite_folder() -> Path:
-    """Return the folder of the suite; the demos are beside it."""
-    version = importlib.metadata.version("mpi4py")
-    suite = _ROOT / ".mpi4py-tests" / f"mpi4py-{version}" / "test"
+def mpi4py_sources() -> Path:
+    """Return the folder of the sources of mpi4py, which is there once `make test-mpi4py` has fetched it."""
+    return _ROOT / ".mpi4py-tests" / f"mpi4py-{importlib.metadata.version('mpi4py')}"
+
+
+def _suite() -> Path:
+    suite = mpi4py_sources() / "test"
     assert suite.is_dir(), f"{suite} is missing: `make test-mpi4py` gets it"
     return suite
 
@@ -57,10 +60,10 @@ def _run(folder: Path, world_size: int, guard: list[str]) -> SuiteRun:
     results.mkdir(parents=True)
     left_out = _EXCLUDED if world_size == 1 or os.environ.get("PACELINE_MPI4PY_WHOLE") else _EXCLUDED + _OF_ONE_RANK
     excluded = [part for name in left_out for part in ("-e", name)]
-    program = [sys.executable, str(_RUNNER), str(results), str(suite_folder()), "--quiet", *excluded]
+    program = [sys.executable, str(_RUNNER), str(results), str(_suite()), "--quiet", *excluded]
     with tempfile.TemporaryDirectory(prefix="pl", dir="/tmp", ignore_cleanup_errors=True) as session:
         # the tests of pools start processes, which import the tests
-        environment = {**os.environ, "TMPDIR": session, "PYTHONPATH": str(suite_folder())}
+        environment = {**os.environ, "TMPDIR": session, "PYTHONPATH": str(_suite())}
         ended = subprocess.run(
             [*guard, *find_mpiexec().command(world_size, clean_up=True), *program], cwd=folder, check=False,
             env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

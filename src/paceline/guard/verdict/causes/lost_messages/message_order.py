@@ -124,7 +124,7 @@ def _explain_left_out(received: Call, other_receive: Call, sender: int, receiver
 
 def _explain_sends(sent: Call, received: Call, later: Call, sender: int, receiver: int) -> Explanation:
     is_type = "any" not in (sent.dtype, received.incoming.dtype) and sent.dtype != received.incoming.dtype
-    why = "another element type" if is_type else "more than there is room for"
+    why = "the element types differ" if is_type else "more than there is room for"
     return _order(
         f"{name_rank(sender)} sends {size_text(sent) or 'bytes'} at {sent.site} and then {size_text(later) or 'bytes'} "
         f"at {later.site}; {name_rank(receiver)} receives {room_text(received)} at {received.site} where the first of "
