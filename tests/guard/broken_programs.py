@@ -29,14 +29,16 @@ advice is followed; a line that is only such a comment gets its code then.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.guard.program_files import programs
 
+T = TypeVar("T")
 HERE = "# <- here"
 _FIXED = re.compile(r"^(?P<indent>\s*)(?P<code>.*?)\s*# fixed:(?: |$)(?P<instead>.*)$")
 _HEADER = re.compile(
@@ -193,6 +195,11 @@ def _expectation(program: Path, values: Mapping[str, list[str]]) -> Expectation:
         launcher=values.get("launcher", ["split"])[0],
         differs_at_marks="differs at" in values,
     )
+
+
+def one_in_every(cases: Sequence[T]) -> Sequence[T]:
+    """Return all cases, or one in every few of them if PACELINE_EVERY says so: `make test-guard EVERY=2`."""
+    return cases[:: int(os.environ.get("PACELINE_EVERY", "1"))]
 
 
 def repaired(program: Path) -> str:
