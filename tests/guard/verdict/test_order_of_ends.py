@@ -112,6 +112,26 @@ def test_of_kills_that_one_look_has_found_the_kernel_tells_which_was_first(is_in
     assert (finding.kind, finding.ranks, finding.cause) == (FindingKind.PEER_GONE, (1,), Cause.KILLED)
 
 
+@pytest.mark.parametrize(("first", "by_launcher"), [("SIGTERM", "SIGKILL"), ("SIGKILL", "SIGTERM")])
+def test_the_one_that_another_signal_killed_is_first_though_the_kernel_lists_it_later(
+    first: str, by_launcher: str
+) -> None:
+    """A launcher sees its connections close before the kernel lists its end."""
+    own, others = signal.Signals[first], signal.Signals[by_launcher]
+    finding = after_the_job(
+        dead(0, killed(others, 16)), dead(1, killed(others, 17)), dead(2, killed(own, 15), BARRIER),
+        dead(3, killed(others, 10)),
+    )  # fmt: skip
+    assert finding.ranks == (2,)
+    assert f"rank 2 was killed (by {first})" in finding.summary
+
+
+def test_of_two_ranks_that_different_signals_killed_the_first_is_named() -> None:
+    """Either may be what the launcher sends."""
+    finding = after_the_job(dead(0, killed(signal.SIGTERM, 10)), dead(1, killed(signal.SIGKILL, 20), BARRIER))
+    assert finding.ranks == (0,)
+
+
 def test_a_job_that_is_killed_as_a_whole_has_no_rank_out_of_line() -> None:
     assert find_first_failure(inspection(*(dead(rank, killed(signal.SIGTERM, 10)) for rank in range(3)))) is None
 

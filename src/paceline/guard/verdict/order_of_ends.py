@@ -5,14 +5,16 @@ are victims. Ends that were noticed in the same moment are told apart by how the
 raise, or crash in its own code, but a launcher kills with SIGTERM and SIGKILL. A launcher also kills for a rank that
 has just exited, be it with code 0: then that one is the cause, if others were in a call that needed it. Ranks that
 raise at the line where the first one raised, outside of a call that needs others, found the same mistake, however much
-later they came to it. Of ranks that
-were killed as launchers kill, the first is the cause: the kernel lists ends in their order, and a launcher kills only
-after it has seen one. If all ranks ended together, somebody may have ended the whole job, and nobody is named.
+later they came to it. A launcher kills all that are left by one signal: a rank that another signal killed in the same
+moment is the cause. Else, of ranks that were killed as launchers kill, the first is: the kernel lists ends in about
+their order, and a launcher kills only after it has seen one. If all ranks ended together, somebody may have ended the
+whole job, and nobody is named.
 """
 
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from dataclasses import dataclass
 
 from paceline.guard.verdict.finding import Cause
@@ -51,12 +53,30 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     deserters = _exited_before(inspection, first + _SAME_MOMENT_NS)
     if deserters:
         return FirstFailure(ranks=tuple(sorted(deserters)), at_ns=min(deserters.values()))
+    odd = _killed_by_another_signal(in_moment)
+    if odd is not None:
+        return FirstFailure(ranks=(odd,), at_ns=first)
     together = tuple(sorted(rank for rank, end in own.items() if end.at_ns <= first + _NOTICED_TOGETHER_NS))
     if len(together) > 1 and all(own[rank].cause is Cause.OUT_OF_MEMORY for rank in together):
         together = (_killed_for_memory({rank: own[rank] for rank in together}),)
     elif len(together) < len(inspection.snapshot.ranks):
         together = tuple(rank for rank in together if own[rank].at_ns == first)
     return FirstFailure(ranks=together, at_ns=first, is_certain=len(together) == 1)
+
+
+def _killed_by_another_signal(ends: dict[int, End]) -> int | None:
+    """Return the one rank that was killed by another signal than two or more others, if there is one.
+
+    A launcher sees a rank's connections close before the kernel lists its end, so others that it kills may be listed
+    before that one.
+    """
+    signals = Counter(end.signal for end in ends.values() if end.signal is not None)
+    if len(signals) != 2:
+        return None
+    (_, count), (other, once) = signals.most_common()
+    if count < 2 or once != 1:
+        return None
+    return next(rank for rank, end in ends.items() if end.signal == other)
 
 
 def _raised_alike(ends: dict[int, End], first: tuple[int, ...]) -> set[int]:
