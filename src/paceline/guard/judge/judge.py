@@ -15,7 +15,7 @@ from pathlib import Path
 from paceline.guard.judge.doubtful_positions import DoubtfulPositions
 from paceline.guard.judge.latency import add_latency
 from paceline.guard.judge.patience import Patience, coming_ranks
-from paceline.guard.judge.staying import STAY_SECONDS, had_processor, processor_seconds
+from paceline.guard.judge.staying import had_processor, processor_seconds, stay_seconds
 from paceline.guard.observe.board_reader import differing_positions
 from paceline.guard.observe.local_rings import Rings
 from paceline.guard.observe.pair_reader import unequal_tables
@@ -225,7 +225,11 @@ class Judge:
         if staying != memory.staying:
             memory.staying, memory.staying_since = staying, now
             memory.cpu_then = {rank: processor_seconds(job, rank) for rank in staying}
-        elif staying and now - memory.staying_since >= STAY_SECONDS and had_processor(job, memory.cpu_then):
+        elif (
+            staying
+            and now - memory.staying_since >= stay_seconds(snapshot, staying)
+            and had_processor(job, memory.cpu_then)
+        ):
             return self._stuck_finding(job, memory, staying, cautious=False)
         if not staying and not moving:
             memory.judged = marks

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from paceline.guard.judge.patience import LEAVE_SECONDS
 from paceline.guard.observe.watched_job import WatchedJob
+from paceline.guard.shared_memory.operations import Family
+from paceline.guard.verdict.snapshot import Call, Snapshot
 
 STAY_SECONDS = 0.35  # how long a call that a library may complete must stay inside before it counts as waiting
+# Open MPI may complete a small send to a rank that finalises only after this long
+_FINALIZE_SECONDS = 5.0
+_SMALL_BYTES = 4096
+
+
+def stay_seconds(snapshot: Snapshot, staying: Iterable[int]) -> float:
+    """Return how long ranks must stay inside their calls before they count as waiting there."""
+    has_left = any(state is not None and state.end is not None for state in snapshot.ranks)
+    calls = (call for rank in staying for call in _awaited(snapshot, rank))
+    return _FINALIZE_SECONDS if has_left and any(map(_is_small_send, calls)) else STAY_SECONDS
+
+
+def _is_small_send(call: Call) -> bool:
+    is_mpi = not call.operation.startswith("torch.")
+    return is_mpi and call.family is Family.SEND and call.traits.may_buffer and call.num_bytes <= _SMALL_BYTES
+
+
+def _awaited(snapshot: Snapshot, rank: int) -> Iterable[Call]:
+    state = snapshot.ranks[rank]
+    waits = (waiting for waiting in state.threads if waiting is not None) if state is not None else ()
+    return (call for waiting in waits for call in waiting.awaited)
 
 
 def processor_seconds(job: WatchedJob, rank: int) -> float:
