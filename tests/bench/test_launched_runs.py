@@ -63,6 +63,7 @@ def test_one_host_needs_no_table(tmp_path: Path) -> None:
         (["-n", "4"], "MPICH has started 3 ranks of this: leave out -n"),
         (["--live"], "paceline run --live"),
         (["--repeat", "2"], "run it several times"),
+        ([f"workflow.{part}=False" for part in ("train", "evaluation", "checkpoint")], "nothing to run"),
     ],
 )
 def test_what_the_launcher_decides_is_not_asked_of_a_rank(

@@ -17,6 +17,7 @@ from paceline.bench.training.rank_entry import joined, run_joined
 from paceline.bench.workload.split_plans import plan_summaries
 from paceline.bench.workload_choice import WorkloadChoice, choose_workload
 from paceline.comm import Comm
+from paceline.errors import InputError
 from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.agreement.one_rank import on_one_rank
 
@@ -29,8 +30,10 @@ def run_launched(choice: WorkloadChoice, folder: str | None, *, carrier: str | N
         folder: Where figures go; by default the first rank names a folder.
         carrier: What ranks talk over; by default what fits the launcher.
     """
+    flow = choice.workload.workflow
+    if not (flow.generate_data or flow.train or flow.evaluation):
+        raise InputError("there is nothing to run: workflow.train and workflow.evaluation are off")
     with joined(carrier) as comm:
-        flow = choice.workload.workflow
         if flow.generate_data:
             code = generate_together(choice, comm)
             if code or not (flow.train or flow.evaluation):
