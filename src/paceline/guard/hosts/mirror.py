@@ -19,6 +19,7 @@ from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.record_fields import WORD
 from paceline.process.private_files import open_private, write_private
 
+MIRROR_PREFIX = "mirror."  # of the name that a mirror has besides: a head that is started again knows it by that
 _RING_NAME = re.compile(r"ring\.[0-9a-f]{1,32}\.\d{1,4}\.\d{1,7}")
 
 
@@ -58,16 +59,18 @@ class RingMirror:
         if self._names:
             os.link(self._folder / self._names[0], self._folder / name)
             return
-        descriptor = open_private(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        held = self._folder / f"{MIRROR_PREFIX}{self._number}"
+        descriptor = open_private(held, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             os.posix_fallocate(descriptor, 0, layout.RING_BYTES)  # no room is an error here, and a SIGBUS later
-            self._bytes = mmap.mmap(descriptor, layout.RING_BYTES)
+            held_bytes = mmap.mmap(descriptor, layout.RING_BYTES)
+            os.link(held, self._folder / name)
         except OSError:
-            (self._folder / name).unlink(missing_ok=True)
+            held.unlink()
             raise
         finally:
             os.close(descriptor)
-        self._words = memoryview(self._bytes).cast("Q")
+        self._bytes, self._words = held_bytes, memoryview(held_bytes).cast("Q")
 
     def clear(self) -> None:
         """Forget everything: what comes next is the whole ring."""

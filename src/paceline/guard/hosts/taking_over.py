@@ -5,16 +5,15 @@ Hosts tell everything to a head that does not know them, so nothing else of the 
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from paceline.guard.hosts.mirror import MIRROR_PREFIX
 from paceline.guard.hosts.remote_process import is_elsewhere
 from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.record_fields import WORD
-from paceline.process.private_files import names_in, open_private, read_private, write_private
+from paceline.process.private_files import names_in, read_private, write_private
 
 _FILE = "head"
 _NAME = re.compile(r"[0-9a-f]{8}")
@@ -34,20 +33,23 @@ def head_name(folder: Path) -> str:
 
 def remove_mirrors(folder: Path) -> None:
     """Remove the rings and notes of other hosts: the head before may have been killed while it wrote them."""
-    for name in names_in(folder):
-        with suppress(OSError):
-            if _is_mirror(folder, name):
-                (folder / name).unlink()
+    names = names_in(folder)
+    mirrors = {_file_of(folder / name): name for name in names if name.startswith(MIRROR_PREFIX)}
+    for name in names:
+        if _is_note_of_others(name) or (name.startswith("ring.") and _file_of(folder / name) in mirrors):
+            (folder / name).unlink(missing_ok=True)
+    for name in mirrors.values():  # last: rings are known by them
+        (folder / name).unlink(missing_ok=True)
 
 
-def _is_mirror(folder: Path, name: str) -> bool:
-    if name.startswith(layout.START_PREFIX):
-        number = name.removeprefix(layout.START_PREFIX)
-        return number.isdecimal() and is_elsewhere(int(number))
-    if not name.startswith("ring."):
-        return False
-    descriptor = open_private(folder / name)
+def _file_of(path: Path) -> int:
+    """Return the number by which all names of a file have it; 0 if a rank has just removed it."""
     try:
-        return is_elsewhere(int.from_bytes(os.pread(descriptor, WORD, layout.PID * WORD), "little"))
-    finally:
-        os.close(descriptor)
+        return path.stat(follow_symlinks=False).st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _is_note_of_others(name: str) -> bool:
+    number = name.removeprefix(layout.START_PREFIX)
+    return name.startswith(layout.START_PREFIX) and number.isdecimal() and is_elsewhere(int(number))

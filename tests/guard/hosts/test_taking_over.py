@@ -1,0 +1,69 @@
+"""A head that is started again finds mirrors of the one before, at whatever stage that one was killed."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from paceline.guard.hosts.mirror import RingMirror
+from paceline.guard.hosts.remote_process import process_number
+from paceline.guard.hosts.taking_over import remove_mirrors
+from paceline.guard.rank.call_recorder import Recorder
+
+_OURS, _OTHERS = "ring.abc.0.0", "ring.abc.0.1"
+
+
+class _KilledError(BaseException):
+    """Ends a head where it stands: nothing of its own handles it."""
+
+
+def _die(*_: object, **__: object) -> None:
+    raise _KilledError
+
+
+def _make_mirror(folder: Path) -> RingMirror:
+    mirror = RingMirror(folder, process_number(0, 7))
+    assert mirror.take_names([_OTHERS, "ring.abd.0.1"]) == ""
+    return mirror
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("module, step", [(os, "posix_fallocate"), (mmap, "mmap"), (os, "link")])
+def test_a_mirror_that_was_being_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object, step: str
+) -> None:
+    Recorder(tmp_path, "abc.0.0", rank=0, world_size=2)
+    before = _names(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, step, _die)
+        with pytest.raises(_KilledError):
+            _make_mirror(tmp_path)
+    remove_mirrors(tmp_path)
+    assert _names(tmp_path) == before
+    _make_mirror(tmp_path)
+
+
+def test_a_mirror_that_had_no_content_yet_is_made_again(tmp_path: Path) -> None:
+    Recorder(tmp_path, "abc.0.0", rank=0, world_size=2)
+    before = _names(tmp_path)
+    mirror = _make_mirror(tmp_path)
+    mirror.clear()
+    remove_mirrors(tmp_path)
+    assert _names(tmp_path) == before
+    _make_mirror(tmp_path)
+
+
+def test_a_ring_of_this_host_stays_and_its_name_cannot_be_taken(tmp_path: Path) -> None:
+    Recorder(tmp_path, "abc.0.0", rank=0, world_size=2)
+    mirror = RingMirror(tmp_path, process_number(0, 7))
+    assert "two processes" in mirror.take_names([_OURS])
+    assert _OURS in _names(tmp_path)
+    assert mirror.take_names([_OTHERS]) == ""
+    remove_mirrors(tmp_path)
+    assert _OURS in _names(tmp_path) and _OTHERS not in _names(tmp_path)
