@@ -34,7 +34,7 @@ def _names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("module, step", [(os, "posix_fallocate"), (mmap, "mmap"), (os, "link")])
+@pytest.mark.parametrize(("module", "step"), [(os, "posix_fallocate"), (mmap, "mmap"), (os, "link")])
 def test_a_mirror_that_was_being_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object, step: str
 ) -> None:
@@ -66,4 +66,5 @@ def test_a_ring_of_this_host_stays_and_its_name_cannot_be_taken(tmp_path: Path) 
     assert _OURS in _names(tmp_path)
     assert mirror.take_names([_OTHERS]) == ""
     remove_mirrors(tmp_path)
-    assert _OURS in _names(tmp_path) and _OTHERS not in _names(tmp_path)
+    assert _OURS in _names(tmp_path)
+    assert _OTHERS not in _names(tmp_path)
