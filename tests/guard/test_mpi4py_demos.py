@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.guard.broken_programs import one_in_every
 from tests.guard.test_mpi4py_suite import mpi4py_sources
 
 from paceline.launch.mpiexec import find_mpiexec
@@ -38,6 +39,11 @@ _OF_FOUR_RANKS = {"osu_multi_lat.py"}  # pairs
 _OVERLAPPING = {"osu_bibw.py", "osu_bw.py"}
 
 
+# its counter does not count there
+_FAILING_WITH_OPEN_MPI = {"nxtval-mpi3.py"}
+_INPUT = b"1000\n0\n"  # some ask for a number of intervals; Open MPI does not tell its ranks where an input ends
+
+
 def _demos() -> list[Path]:
     folder = mpi4py_sources() / "demo"
     return [path for name in _FOLDERS for path in sorted((folder / name).glob("*.py")) if path.name not in _LEFT_OUT]
@@ -51,7 +57,7 @@ def _code(demo: Path, guard: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="pl", dir="/tmp", ignore_cleanup_errors=True) as session:
         ended = subprocess.run(
             [*guard, *find_mpiexec().command(_num_ranks(demo), clean_up=True), sys.executable, demo.name],
-            cwd=demo.parent, env={**os.environ, "TMPDIR": session}, stdin=subprocess.DEVNULL, capture_output=True,
+            cwd=demo.parent, env={**os.environ, "TMPDIR": session}, input=_INPUT, capture_output=True,
             timeout=_DEADLINE_SECONDS, check=False,
         )  # fmt: skip
     return ended.returncode
@@ -61,12 +67,16 @@ def test_the_demos_are_there() -> None:
     assert len(_demos()) > 40, "`make test-mpi4py` gets them"
 
 
-@pytest.mark.parametrize("demo", _demos(), ids=lambda demo: f"{demo.parent.name}/{demo.name}")
+@pytest.mark.parametrize("demo", one_in_every(_demos()), ids=lambda demo: f"{demo.parent.name}/{demo.name}")
 def test_a_demo_ends_as_it_does_without_the_guard(demo: Path, tmp_path: Path) -> None:
     outcome = tmp_path / "outcome.json"
     guard = [sys.executable, "-m", "paceline", "run", "--json", str(outcome), "--notice", "500", "--"]
-    assert (_code(demo, []), _code(demo, guard)) == (0, 0)
+    bare = _code(demo, [])
+    assert _code(demo, guard) == bare
+    if find_mpiexec().vendor == "Open MPI" and demo.name in _FAILING_WITH_OPEN_MPI:
+        assert bare == 1
+        return
     told = json.loads(outcome.read_text())
-    assert (told["outcome"], told["finding"]) == ("ok", None)
+    assert (bare, told["outcome"], told["finding"]) == (0, "ok", None)
     causes = {warning["cause"] for warning in told["warnings"]}
     assert causes == ({"buffer-in-use"} if demo.name in _OVERLAPPING else set()), told["warnings"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from paceline.guard.rank.call_sites import current_frames
+from paceline.guard.rank.mpi_start import initialises_mpi, initialising_mpi
 from paceline.guard.rank.process_end import watch_process
 from paceline.guard.rank.thread_watch import watch_pool, watch_threads
 from paceline.guard.rank.watched_process import SESSION
@@ -76,9 +77,6 @@ _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
 }
 
 
-_INITIALISES = "mpi4py.MPI"
-
-
 def arrive(folder: Path) -> None:
     """Watch this process from now on. Records go to the folder once the process joins a job."""
     if SESSION.folder is not None:
@@ -131,12 +129,8 @@ class _WatchingLoader:
         return self._inner.create_module(spec)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
-        start = SESSION.start if module.__name__ == _INITIALISES else None
-        if start is not None:
-            start.tell({"init": current_frames()})  # it waits for the other ranks there
-        self._inner.exec_module(module)
-        if start is not None:
-            start.tell({"init": None})
+        with initialising_mpi() if initialises_mpi(module.__name__) else nullcontext():
+            self._inner.exec_module(module)
         # others look at a module's loader, for resources or for reloading: let them see the real one
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner

@@ -29,6 +29,7 @@ from paceline.guard.rank.mpi.sides.spawned_world import name_of_spawned
 from paceline.guard.rank.mpi.windows_and_files.mpi_files import watched_files
 from paceline.guard.rank.mpi.windows_and_files.mpi_windows import watched_windows
 from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
+from paceline.guard.rank.mpi_start import initialising_mpi
 from paceline.guard.rank.posted_request import PostedCreation
 from paceline.guard.rank.thread_watch import count_running_threads
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_blocked_call, post_request
@@ -75,7 +76,8 @@ def watch_mpi(mpi: Any) -> None:
 
 def _joining_init(function: Any, watch: MpiWatch) -> Any:
     def init(*args: Any, **named: Any) -> Any:
-        value = function(*args, **named)
+        with initialising_mpi():
+            value = function(*args, **named)
         _join(watch)
         return value
 
