@@ -81,3 +81,14 @@ def test_no_more_ranks_are_followed_than_there_is_room_for() -> None:
 def test_ranks_that_the_job_does_not_have_are_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="does not have"):
         RankTable(100).tell(0, 1, [wrong])
+
+
+def test_a_group_that_names_ranks_outside_the_world_is_taken_for_those_inside() -> None:
+    table = RankTable(100)
+    table.tell(0, 7, [(0, 100, 1)])
+    damaged, meant = [[-3, 4, 50, 100, 1 << 40]], [[4, 50]]
+    followed = table.to_follow([], damaged)
+    assert followed == table.to_follow([], meant)
+    assert {rank: others.tolist() for rank, others in table.classes(followed, damaged)[0].items()} == {
+        rank: others.tolist() for rank, others in table.classes(followed, meant)[0].items()
+    }

@@ -107,7 +107,7 @@ class RankTable:
         chosen[list(followed)] = True
         before = chosen.copy()
         for group in (range(self.world_size), *groups):
-            members = _as_array(group)
+            members = self._members(group)
             for ranks, num in _wanted(members, self._digests[members]):
                 _choose(chosen, ranks, num)
         for ranks in _parts(numpy.arange(self.world_size), self._keys(groups)):
@@ -135,11 +135,16 @@ class RankTable:
             stands_for[rank] = numpy.flatnonzero(is_alike & (places == place))
         return stands_for, numpy.flatnonzero(is_open & ~is_alike)
 
+    def _members(self, group: Sequence[int]) -> _Array:
+        """Return the ranks of a group that the world has: what a host tells may be damaged."""
+        members = _as_array(group)
+        return members[(members >= 0) & (members < self.world_size)]
+
     def _keys(self, groups: Sequence[Sequence[int]]) -> _Array:
         """Return what is equal for ranks in the same state and the same groups; 0 for ranks that move."""
         keys = self._digests.copy()
         for number, group in enumerate(groups, start=1):
-            keys[_as_array(group)] ^= numpy.uint64(number * _SPREAD & _WORD_MASK)
+            keys[self._members(group)] ^= numpy.uint64(number * _SPREAD & _WORD_MASK)
         keys[self._digests == 0] = 0
         return keys
 
