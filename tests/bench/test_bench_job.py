@@ -15,6 +15,7 @@ from tests.bench import runs
 from paceline.bench.bench_job import BenchJob, draw_seed, fit_ranks, run_once, run_repeatedly
 from paceline.bench.data.generate import check_manifest, generate
 from paceline.bench.data.store import store_of
+from paceline.bench.prepared_run import finish_run, prepare_run
 from paceline.bench.results.result_folder import read_summary, write_summary
 from paceline.bench.results.run_summary import summary_of
 from paceline.bench.training.launch_time import launch_time
@@ -186,3 +187,10 @@ def test_a_run_that_is_refused_leaves_no_folder(tmp_path: Path, choice: Workload
     with pytest.raises(InputError):
         run_once(job, 1, tmp_path / "results", began=0.0)
     assert not (tmp_path / "results").exists()
+
+
+def test_a_run_without_figures_has_failed_whatever_its_ranks_say(choice: WorkloadChoice, tmp_path: Path) -> None:
+    num_bytes = prepare_run(choice.workload, 2, tmp_path / "run")
+    assert num_bytes == 20 * 100
+    ended = finish_run(choice.workload, 2, tmp_path / "run", exit_code=0, num_bytes=num_bytes)
+    assert (ended.exit_code, ended.summary["outcome"]) == (1, "failed")

@@ -11,13 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paceline.bench.data.generate import check_manifest
-from paceline.bench.data.store import store_of
+from paceline.bench.prepared_run import FinishedRun, finish_run, prepare_run
 from paceline.bench.results.fit import Fit, FitTrial, fit
-from paceline.bench.results.result_folder import make_folder, read_summary, summarise_failed
-from paceline.bench.results.run_summary import RunSummary
 from paceline.bench.training.launch_time import launch_variables
-from paceline.bench.workload.split_plans import plan_summaries
 from paceline.bench.workload_choice import WorkloadChoice
 from paceline.errors import PacelineError
 from paceline.guard.run.watch_options import WatchOptions
@@ -25,7 +21,6 @@ from paceline.guard.run.watched_run import RunResult, watched_run
 from paceline.launch.local_ranks import local_command
 
 Watch = Callable[[Sequence[str], WatchOptions], RunResult]
-_FAILED = 1
 _SEED_BITS = 31
 
 
@@ -46,15 +41,6 @@ class BenchJob:
     watch: Watch = watched_run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun:
-    """One run of a workload: its folder, its figures, and the exit code of its ranks."""
-
-    folder: Path
-    summary: RunSummary
-    exit_code: int
-
-
 def draw_seed(choice: WorkloadChoice) -> WorkloadChoice:
     """Draw the seed of a workload whose shuffle differs from run to run: all ranks must have the same."""
     reader = choice.workload.reader
@@ -73,9 +59,7 @@ def run_once(job: BenchJob, ranks: int, folder: Path, *, began: float) -> Finish
         began: When the user asked for it, in seconds since 1970: the time to the first batch counts from then.
     """
     workload = job.choice.workload
-    plan_summaries(workload, ranks)  # a plan without a step is an error before anything runs
-    splits = check_manifest(workload, store_of(workload))
-    make_folder(folder)  # only now: what an earlier run has left there is removed
+    num_bytes = prepare_run(workload, ranks, folder)
     worker = job.choice.worker_command("--out", str(folder), "--carrier", job.carrier)
     options = replace(
         job.options,
@@ -84,13 +68,8 @@ def run_once(job: BenchJob, ranks: int, folder: Path, *, began: float) -> Finish
         variables={**launch_variables(began), **job.choice.worker_variables()},
     )
     result = job.watch(local_command(ranks, job.carrier, worker), options)
-    summary, code = read_summary(folder), result.exit_code
-    if summary is None:  # the first rank writes it at the end of a run that succeeds
-        num_bytes = sum(split["num_bytes"] for split in splits.values())
-        outcome = "finding" if result.finding is not None else "failed"
-        summary = summarise_failed(folder, workload, world_size=ranks, num_bytes=num_bytes, outcome=outcome)
-        code = code or _FAILED
-    return FinishedRun(folder=folder, summary=summary, exit_code=code)
+    outcome = "finding" if result.finding is not None else "failed"
+    return finish_run(workload, ranks, folder, exit_code=result.exit_code, num_bytes=num_bytes, outcome=outcome)
 
 
 def run_repeatedly(job: BenchJob, ranks: int, folder: Path, *, times: int, began: float) -> Iterator[FinishedRun]:

@@ -178,8 +178,8 @@ def _ranks(options: argparse.Namespace) -> int:
 
 
 def _run_launched(options: argparse.Namespace) -> int:
-    from paceline.bench.bench_job import FinishedRun
     from paceline.bench.launched_run import run_launched
+    from paceline.bench.prepared_run import FinishedRun
     from paceline.errors import InputError
     from paceline.report.text.bench_text import summary_as_text
 
@@ -203,12 +203,13 @@ def _run(options: argparse.Namespace) -> int:
         return _run_launched(options)
     began = time.time()
     from paceline.bench.rank_carrier import default_carrier, searching_for_mpiexec
-    from paceline.errors import InputError, whole_number
+    from paceline.errors import whole_number
 
     carrier = options.carrier or default_carrier()
     with searching_for_mpiexec(carrier):  # our own imports take about as long
         from paceline.bench.bench_job import draw_seed, run_repeatedly
         from paceline.bench.results.result_folder import choose_folder
+        from paceline.bench.workload.split_plans import check_phases
         from paceline.report.text.bench_text import ignored_as_text, summary_as_text
 
         choice = _choice(options)
@@ -220,10 +221,9 @@ def _run(options: argparse.Namespace) -> int:
     flow = choice.workload.workflow
     if flow.generate_data:
         code = _generate_files(choice, ranks, verify=False)
-        if code or not (flow.train or flow.evaluation):
+        if code or not flow.has_phases:
             return code
-    if not (flow.train or flow.evaluation):
-        raise InputError("there is nothing to run: workflow.train and workflow.evaluation are off")
+    check_phases(choice.workload)
     folder, code = choose_folder(choice.workload, options.folder), 0
     for run in run_repeatedly(job, ranks, folder, times=options.repeat, began=began):
         print(f"{summary_as_text(run.summary)}\nwritten: {run.folder / 'summary.json'}")

@@ -46,6 +46,11 @@ class Workflow:
     evaluation: bool = _key(False, flag)
     checkpoint: bool = _key(False, flag)
 
+    @property
+    def has_phases(self) -> bool:
+        """Whether samples are read, to train or to evaluate."""
+        return self.train or self.evaluation
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:

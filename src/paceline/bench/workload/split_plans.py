@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paceline.bench.data.files import Files
 from paceline.bench.workload.sections import Workload
+from paceline.errors import InputError
 from paceline.plan import Plan, Summary, Tail
 
 
@@ -21,6 +22,12 @@ def plan_of(workload: Workload, phase: str, world_size: int, *, with_costs: bool
         seed=workload.train.seed,
         costs=files.lengths(0, files.num_samples) if with_costs else None,
     )
+
+
+def check_phases(workload: Workload) -> None:
+    """Raise InputError if nothing of a workload reads samples."""
+    if not workload.workflow.has_phases:
+        raise InputError("there is nothing to run: workflow.train and workflow.evaluation are off")
 
 
 def plan_summaries(workload: Workload, world_size: int) -> dict[str, Summary]:
