@@ -42,3 +42,14 @@ def test_so_has_a_wait_for_one() -> None:
 )
 def test_what_cannot_complete_there_has_no_more_time_than_elsewhere(call: Call) -> None:
     assert patience(call, LEFT) == STAY_SECONDS
+
+
+def test_a_send_to_a_rank_that_lives_has_no_more_time_because_another_has_left() -> None:
+    ranks = (waits(0, message("Send", 4, peer=2, num_bytes=16)), LEFT, RankState(rank=2))
+    assert stay_seconds(Snapshot(ranks=ranks, communicators=communicators(3)), [0]) == STAY_SECONDS
+
+
+def test_a_send_to_nobody_knows_whom_may_go_to_one_that_has_left() -> None:
+    send = message("Send", 4, peer=1, num_bytes=16)
+    assert stay_seconds(Snapshot(ranks=(waits(0, send), None), communicators=communicators(2)), [0]) > 4
+    assert stay_seconds(Snapshot(ranks=(waits(0, send), LIVES), communicators={}), [0]) > 4

@@ -17,9 +17,17 @@ _SMALL_BYTES = 4096
 
 def stay_seconds(snapshot: Snapshot, staying: Iterable[int]) -> float:
     """Return how long ranks must stay inside their calls before they count as waiting there."""
-    has_left = any(state is not None and state.end is not None for state in snapshot.ranks)
-    calls = (call for rank in staying for call in _awaited(snapshot, rank))
-    return _FINALIZE_SECONDS if has_left and any(map(_is_small_send, calls)) else STAY_SECONDS
+    sends = (call for rank in staying for call in _awaited(snapshot, rank) if _is_small_send(call))
+    return _FINALIZE_SECONDS if any(_receiver_has_left(snapshot, call) for call in sends) else STAY_SECONDS
+
+
+def _receiver_has_left(snapshot: Snapshot, call: Call) -> bool:
+    """Say whether the rank that a message goes to has ended; so it may have, if nobody knows which rank that is."""
+    known = snapshot.communicators.get(call.communicator)
+    if known is None or not 0 <= call.peer < len(known.ranks):
+        return True
+    state = snapshot.ranks[known.ranks[call.peer]]
+    return state is None or state.end is not None
 
 
 def _is_small_send(call: Call) -> bool:
