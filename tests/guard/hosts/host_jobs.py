@@ -28,11 +28,15 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{_BIN}:{os.environ['PATH']}", "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
 
 
+def on_hosts(cluster: Cluster, *options: str) -> list[str]:
+    """Return how MPICH starts two ranks of a program on each of three hosts."""
+    shell = ["-launcher", "rsh", "-launcher-exec", str(cluster.remote_shell)]
+    return ["mpiexec", *shell, "-hosts", "n1,n2,n3", "-n", "6", "-ppn", "2", *options]
+
+
 def mpi(cluster: Cluster, kind: str, seconds: float | str, *options: str) -> list[str]:
     """Return the command of a job of MPICH with two ranks on each of three hosts."""
-    shell = ["-launcher", "rsh", "-launcher-exec", str(cluster.remote_shell)]
-    place = ["-hosts", "n1,n2,n3", "-n", "6", "-ppn", "2"]
-    return ["mpiexec", *shell, *place, *options, "python", "mpi.py", kind, str(seconds)]
+    return [*on_hosts(cluster, *options), "python", "mpi.py", kind, str(seconds)]
 
 
 def start(
