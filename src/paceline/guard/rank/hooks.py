@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from paceline.guard.rank.mpi_start import initialises_mpi, initialising_mpi
+from paceline.guard.rank.mpi.mpi_start import initialises_mpi, initialising_mpi
 from paceline.guard.rank.process_end import watch_process
 from paceline.guard.rank.thread_watch import watch_pool, watch_threads
 from paceline.guard.rank.watched_process import SESSION

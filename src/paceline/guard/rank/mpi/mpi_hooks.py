@@ -21,6 +21,7 @@ from paceline.guard.rank.mpi.mpi_handles import MpiHandles
 from paceline.guard.rank.mpi.mpi_module import WATCHES, MpiWatch
 from paceline.guard.rank.mpi.mpi_requests import watched_requests
 from paceline.guard.rank.mpi.mpi_sessions import watched_create_from_group, watched_create_from_groups, watched_sessions
+from paceline.guard.rank.mpi.mpi_start import initialising_mpi
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method, replace_methods
 from paceline.guard.rank.mpi.sides.mpi_bridges import watched_create_intercomm, watched_end
 from paceline.guard.rank.mpi.sides.mpi_halves import follow_made_from
@@ -29,7 +30,6 @@ from paceline.guard.rank.mpi.sides.spawned_world import name_of_spawned
 from paceline.guard.rank.mpi.windows_and_files.mpi_files import watched_files
 from paceline.guard.rank.mpi.windows_and_files.mpi_windows import watched_windows
 from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
-from paceline.guard.rank.mpi_start import initialising_mpi
 from paceline.guard.rank.posted_request import PostedCreation
 from paceline.guard.rank.thread_watch import count_running_threads
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_blocked_call, post_request
