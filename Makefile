@@ -169,7 +169,8 @@ test-sanitizers: $(INSTALLED)
 	$(SANITIZED_PYTHON) -c 'from paceline.compiled import extension; assert ".sanitized" in extension.__file__, extension'
 	$(SANITIZED_PYTHON) -m pytest --capture=no $(NOT_SANITIZED:%=--deselect %) tests/compiled tests/balance tests/plan/test_order.py tests/plan/test_shuffle_kernels.py \
 		tests/guard/test_compiled_recorder.py tests/guard/test_compiled_calls.py tests/guard/test_compiled_torch.py \
-		tests/guard/test_active_buffers.py tests/guard/test_records.py
+		tests/guard/test_active_buffers.py tests/guard/test_records.py tests/guard/test_thread_records.py tests/guard/test_boards.py \
+		tests/guard/test_kept_records.py
 
 .PHONY: chromium
 chromium:
