@@ -7,7 +7,15 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.guard.verdict import cause_programs, group_programs, manner_programs, stranger_programs, trainer_programs
+from tests.guard.verdict import (
+    cause_programs,
+    group_programs,
+    left_out_programs,
+    lone_call_programs,
+    manner_programs,
+    role_programs,
+    trainer_programs,
+)
 from tests.guard.verdict.cause_programs import CauseProgram, returns_early_without_particles
 from tests.guard.verdict.scripted import line_with, run_script
 from tests.guard.verdict.simulated import collective, judge
@@ -15,8 +23,8 @@ from tests.guard.verdict.simulated import collective, judge
 from paceline.guard.verdict.finding import Cause
 
 ALL_PROGRAMS = [
-    *cause_programs.PROGRAMS, *group_programs.PROGRAMS, *trainer_programs.PROGRAMS, *stranger_programs.PROGRAMS,
-    *manner_programs.PROGRAMS,
+    *cause_programs.PROGRAMS, *group_programs.PROGRAMS, *trainer_programs.PROGRAMS, *lone_call_programs.PROGRAMS,
+    *left_out_programs.PROGRAMS, *role_programs.PROGRAMS, *manner_programs.PROGRAMS,
 ]  # fmt: skip
 every_program = pytest.mark.parametrize("case", ALL_PROGRAMS, ids=lambda case: case.program.__name__)
 
