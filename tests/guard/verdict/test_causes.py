@@ -13,18 +13,22 @@ from tests.guard.verdict import (
     left_out_programs,
     lone_call_programs,
     manner_programs,
+    order_programs,
     role_programs,
+    ruled_out_programs,
     trainer_programs,
 )
-from tests.guard.verdict.cause_programs import CauseProgram, returns_early_without_particles
+from tests.guard.verdict.cause_programs import CauseProgram
+from tests.guard.verdict.ruled_out_programs import returns_early_without_particles
 from tests.guard.verdict.scripted import line_with, run_script
 from tests.guard.verdict.simulated import collective, judge
 
 from paceline.guard.verdict.finding import Cause
 
 ALL_PROGRAMS = [
-    *cause_programs.PROGRAMS, *group_programs.PROGRAMS, *trainer_programs.PROGRAMS, *lone_call_programs.PROGRAMS,
-    *left_out_programs.PROGRAMS, *role_programs.PROGRAMS, *manner_programs.PROGRAMS,
+    *cause_programs.PROGRAMS, *order_programs.PROGRAMS, *ruled_out_programs.PROGRAMS, *group_programs.PROGRAMS,
+    *trainer_programs.PROGRAMS, *lone_call_programs.PROGRAMS, *left_out_programs.PROGRAMS, *role_programs.PROGRAMS,
+    *manner_programs.PROGRAMS,
 ]  # fmt: skip
 every_program = pytest.mark.parametrize("case", ALL_PROGRAMS, ids=lambda case: case.program.__name__)
 

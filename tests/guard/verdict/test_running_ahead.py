@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.guard.verdict.cause_programs import PROGRAMS, CauseProgram
+from tests.guard.verdict import cause_programs, order_programs, ruled_out_programs
+from tests.guard.verdict.cause_programs import CauseProgram
 from tests.guard.verdict.scripted import Side, calls_of, source_of
 from tests.guard.verdict.simulated import WORLD
 
@@ -19,6 +20,8 @@ from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.first_difference import line_of
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, Membership, Position, RankState, Snapshot
+
+PROGRAMS = [*cause_programs.PROGRAMS, *order_programs.PROGRAMS, *ruled_out_programs.PROGRAMS]
 
 
 def run_ahead(programs: list[list[Call]], lengths: list[int], mismatch: int) -> Finding | None:
