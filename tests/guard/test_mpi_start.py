@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from paceline.guard.rank.mpi.mpi_start import initialises_mpi
+from paceline.guard.rank.hooks import initialises_mpi
 from paceline.launch.mpiexec import find_mpiexec
 
 _LEAVES_MPI_ALONE = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -10,10 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from paceline.guard.rank.mpi.mpi_start import initialises_mpi, initialising_mpi
 from paceline.guard.rank.process_end import watch_process
 from paceline.guard.rank.thread_watch import watch_pool, watch_threads
-from paceline.guard.rank.watched_process import SESSION
+from paceline.guard.rank.watched_process import SESSION, initialising_mpi
 
 
 def _watch_mpi(module: ModuleType) -> None:
@@ -75,6 +75,7 @@ _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
     "torch._dynamo.callback": _watch_compiler,
     "torch._dynamo.trace_rules": _skip_own_files,
 }
+_NO = (False, "false", "no", "off", "n", "0")  # as mpi4py reads it
 
 
 def arrive(folder: Path) -> None:
@@ -88,6 +89,14 @@ def arrive(folder: Path) -> None:
     for name, watch in _WATCHERS.items():
         if name in sys.modules:
             _watch_unless_it_fails(watch, sys.modules[name])
+
+
+def initialises_mpi(module_name: str) -> bool:
+    """Say whether the import of a module initialises MPI: scripts may ask mpi4py to leave that to them."""
+    if module_name != "mpi4py.MPI":
+        return False
+    asked = os.environ.get("MPI4PY_RC_INITIALIZE", "").lower()
+    return (asked or getattr(getattr(sys.modules.get("mpi4py"), "rc", None), "initialize", True)) not in _NO
 
 
 def _watch_unless_it_fails(watch: Callable[[ModuleType], None], module: ModuleType) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.guard.rank.call_recorder import Recorder
+from paceline.guard.rank.call_sites import current_frames
 from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
 from paceline.guard.rank.remarks.withdrawn_calls import is_refusal, withdraw
@@ -178,6 +179,11 @@ class Session:
 
 
 SESSION = Session()
+
+
+def initialising_mpi() -> contextlib.AbstractContextManager[None]:
+    """Return the time in which this process initialises MPI: others see that it waits for them."""
+    return SESSION.start.initialising(current_frames()) if SESSION.start is not None else contextlib.nullcontext()
 
 
 def identity_of(*parts: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ class RankStart:
             }
         )  # fmt: skip
         return note
+
+    @contextlib.contextmanager
+    def initialising(self, frames: Sequence[tuple[str, int, str]]) -> Iterator[None]:
+        """Note from where this process initialises MPI, as long as it does: it waits there for all other ranks."""
+        self.tell({"init": frames})
+        try:
+            yield
+        finally:
+            self.tell({"init": None})
 
     def tell(self, value: dict[str, Any]) -> None:
         """Add a line. It never raises: the script goes on, or ends, as it would without it."""

@@ -21,7 +21,6 @@ from paceline.guard.rank.mpi.mpi_handles import MpiHandles
 from paceline.guard.rank.mpi.mpi_module import WATCHES, MpiWatch
 from paceline.guard.rank.mpi.mpi_requests import watched_requests
 from paceline.guard.rank.mpi.mpi_sessions import watched_create_from_group, watched_create_from_groups, watched_sessions
-from paceline.guard.rank.mpi.mpi_start import initialising_mpi
 from paceline.guard.rank.mpi.replaced_methods import named_like, own_method, replace_methods
 from paceline.guard.rank.mpi.sides.mpi_bridges import watched_create_intercomm, watched_end
 from paceline.guard.rank.mpi.sides.mpi_halves import follow_made_from
@@ -33,7 +32,7 @@ from paceline.guard.rank.mpi.windows_and_files.window_logs import WindowLogs
 from paceline.guard.rank.posted_request import PostedCreation
 from paceline.guard.rank.thread_watch import count_running_threads
 from paceline.guard.rank.watched_calls import CALLED_BY_HELPER, NO_NAMED, make_blocked_call, post_request
-from paceline.guard.rank.watched_process import SESSION, identity_of, launcher_name
+from paceline.guard.rank.watched_process import SESSION, identity_of, initialising_mpi, launcher_name
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME, MEETINGS_OF_JOBS
 
