@@ -82,3 +82,13 @@ def test_a_file_has_the_permissions_of_the_one_it_replaces(tmp_path: Path, mode:
         assert beside.stat().st_mode & 0o777 == mode, "nobody may read it before it is there, either"
         file.write(b"new")
     assert path.stat().st_mode & 0o777 == mode
+
+
+def test_two_who_write_the_same_file_are_not_in_each_others_way(tmp_path: Path) -> None:
+    """Such as processes of two hosts, which may have the same number."""
+    path = tmp_path / "state"
+    with open_whole(path) as first, open_whole(path) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert path.read_bytes() == b"first"  # its block ended last
+    assert list(tmp_path.iterdir()) == [path]

@@ -21,14 +21,15 @@ def open_whole(
 
     Args:
         path: Where the file goes. Its folder must be there.
-        aside: What it is called until then, in the same folder. By default a hidden name of this process, so that
+        aside: What it is called until then, in the same folder. By default a hidden name of its own, so that
             several may write the same file and the last one wins.
         to_disk: Whether it must have reached the disk before it takes its place, and the new name with it. Without it
             the file is whole for readers, but not after a power cut.
         buffering: As `open` has it.
     """
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
-    aside = path.with_name(f".{path.name}.{os.getpid()}") if aside is None else aside
+    # with a random part: processes of two hosts that share the folder may have the same number
+    aside = path.with_name(f".{path.name}.{os.urandom(6).hex()}") if aside is None else aside
     try:
         with open(aside, "wb", buffering=buffering) as file:
             _keep_mode(path, file.fileno())
