@@ -31,6 +31,9 @@ TRAINING = """
             sys.exit(0)
         elif sys.argv[1] == "leaves":
             os._exit(0)
+        elif sys.argv[1] == "lingers":
+            stays = type("Stays", (), {"__del__": lambda self: signal.pause()})()
+            sys.exit(0)
         else:
             os.kill(os.getpid(), signal.SIGKILL)
     import torch.distributed as dist
@@ -61,6 +64,7 @@ def run(folder: Path, program: str, *arguments: str) -> tuple[subprocess.Complet
         ("raises", "exception", "raised at train.py:5 (ModuleNotFoundError: "),
         ("exits", "early-exit", "ended at train.py:7 (sys.exit(0))"),
         ("leaves", "early-exit", "ended at train.py:9 (os._exit(0))"),
+        ("lingers", "early-exit", "ended at train.py:12 (sys.exit(0))"),
         ("dies", "killed", "was killed (by "),  # which signal is not known if it was over at once
     ],
 )

@@ -29,6 +29,7 @@ from paceline.process.procfs import environ_of, is_alive
 
 _MOST_NOTE_BYTES = 1 << 20
 _RUN_FOLDER = "PACELINE_RUN_FOLDER"  # as the guard sets it
+_LINGER_SECONDS = 0.5  # that a process may take to end once its Python has
 _LOOK_SECONDS = 0.2  # between two searches for other processes of a rank whose Python has ended
 
 
@@ -62,8 +63,9 @@ class StartNote:
 
     def word(self, index: int) -> int:
         """Return a word of the ring that the rank does not have yet."""
-        endings = [text["ending"] for text in self.texts if "ending" in text]
-        return int(endings[-1]) if endings and index == layout.ENDING else 0
+        name = {layout.ENDING: "ending", layout.ENDED_AT: "at"}.get(index)
+        values = [text[name] for text in self.texts if "ending" in text and name in text] if name else []
+        return int(values[-1]) if values else 0
 
     def frames_text(self, frames: list[list[Any]]) -> list[str]:
         """Return frames as file:line."""
@@ -115,6 +117,7 @@ class RankStarts:
         self._started: dict[str, StartedRank] = {}  # by the name of the note
         self._looked_at: dict[tuple[LaunchedJob, int], float] = {}
         self._ended: set[tuple[LaunchedJob, int]] = set()
+        self._lingering: dict[int, tuple[float, float]] = {}  # when a process was looked at, and since when it ends
 
     def read(self, names: Iterable[str]) -> None:
         """Take in the notes that are new."""
@@ -189,7 +192,7 @@ class RankStarts:
         for (job, rank), processes in self._by_rank().items():
             if any(started.process.pid in joined for started in processes):
                 continue
-            if all(started.process.has_ended() for started in processes):
+            if all(self._has_left(started) for started in processes):
                 last = max(processes, key=lambda started: started.process.ended_ns)
                 if self._is_gone(job, rank):
                     last.reader.read_texts()
@@ -207,9 +210,25 @@ class RankStarts:
         key, now = (job, rank), time.monotonic()
         if key not in self._ended and now - self._looked_at.get(key, 0.0) >= _LOOK_SECONDS:
             self._looked_at[key] = now
-            if (job, rank) not in set(_living_ranks(self._folder)):
+            lingering = {pid for pid, (_, ends_since) in self._lingering.items() if ends_since}
+            if all(found != key or pid in lingering for pid, found in _living_ranks(self._folder)):
                 self._ended.add(key)
         return key in self._ended
+
+    def _has_left(self, started: StartedRank) -> bool:
+        """Say whether a process has ended, or its Python has and something in it, such as a destructor, does not."""
+        if started.process.has_ended():
+            return True
+        if started.process.host:
+            return False  # the watcher there tells of its end
+        pid, now = started.process.pid, time.monotonic()
+        looked_at, ends_since = self._lingering.get(pid, (0.0, 0.0))
+        if now - looked_at >= _LOOK_SECONDS:
+            started.reader.read_texts()
+            is_ending = started.reader.word(layout.ENDING) != layout.LIVES
+            ends_since = (ends_since or now) if is_ending else 0.0
+            self._lingering[pid] = now, ends_since
+        return bool(ends_since) and now - ends_since > _LINGER_SECONDS
 
     def starting(self, joined: set[int], *, has_ended: bool = False) -> Iterator[Snapshot]:
         """Yield the jobs that no rank has joined, of which a rank has ended while others initialise MPI.
@@ -265,12 +284,13 @@ def early_state(rank: int, end: End | None) -> RankState:
     return RankState(rank=rank, end=end, threads=())
 
 
-def _living_ranks(folder: Path) -> Iterator[tuple[LaunchedJob, int]]:
-    """Yield which ranks the processes of a run are by their variables."""
+def _living_ranks(folder: Path) -> Iterator[tuple[int, tuple[LaunchedJob, int]]]:
+    """Yield the processes of a run, and which rank each is by its variables."""
     for name in os.listdir("/proc"):
         variables = environ_of(int(name)) if name.isdecimal() else {}
         if variables.get(_RUN_FOLDER) == str(folder) and is_alive(int(name)):
             with suppress(InputError):
                 place = launched_rank(variables)
                 if place is not None and place.world_size is not None:
-                    yield LaunchedJob(place.launcher.name, place.world_size, place.job), place.rank
+                    job = LaunchedJob(place.launcher.name, place.world_size, place.job)
+                    yield int(name), (job, place.rank)

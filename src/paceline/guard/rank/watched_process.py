@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ class Session:
     def end(self, how: int, code: int | None = None) -> None:
         """Say that this process ends now."""
         if self.recorder is None:
-            self.tell({"ending": how})
+            self.tell({"ending": how, "at": time.monotonic_ns()})
         elif code is None:
             self.recorder.end(how)
         else:
