@@ -20,6 +20,7 @@ from typing import Any
 
 from paceline.launch.local_ranks import local_command
 from record import write_record
+from verdicts import verdict
 
 WORKERS = Path(__file__).parent / "workers"
 COLLECTIVE_LIMIT, MESSAGE_LIMIT, TORCH_LIMIT = 1.0, 1.5, 2.0
@@ -60,9 +61,9 @@ def verdicts(figures: dict[str, Any]) -> list[str]:
         for call, row in table.items():
             if "layer" in call:
                 continue
-            median, limit = row["processor"]["added"]["median"], limit_of(call) if "mpi4py" in title else TORCH_LIMIT
-            said = f"{title}, {call}: {median:+.2f} us"
-            lines.append(f"  {'reached' if median <= limit else 'MISSED '}  {said} (goal {limit:g} us)")
+            added, limit = row["processor"]["added"], limit_of(call) if "mpi4py" in title else TORCH_LIMIT
+            said = f"{title}, {call}: {added['median']:+.2f} us"
+            lines.append(f"  {verdict(added, at_most=limit):12} {said} (goal {limit:g} us)")
     return lines
 
 
