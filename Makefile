@@ -294,6 +294,7 @@ $(FRAMEWORKS_INSTALLED): $(INSTALLED) tests/examples/requirements.txt
 # there is no wheel: it is built here, with the setuptools of its environment
 .venv-deepspeed/.installed: $(INSTALLED)
 	$(call borrow,.venv-deepspeed)
+	.venv-deepspeed/bin/python -m pip install --quiet --no-compile wheel
 	.venv-deepspeed/bin/python -m pip install --quiet --no-compile --no-build-isolation deepspeed
 	@touch $@
 
