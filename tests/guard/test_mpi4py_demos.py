@@ -39,7 +39,7 @@ _OF_FOUR_RANKS = {"osu_multi_lat.py"}  # pairs
 _OVERLAPPING = {"osu_bibw.py", "osu_bw.py"}
 
 
-# its counter does not count there
+# ranks get the same number from its shared counter there
 _FAILING_WITH_OPEN_MPI = {"nxtval-mpi3.py"}
 _INPUT = b"1000\n0\n"  # some ask for a number of intervals; Open MPI does not tell its ranks where an input ends
 

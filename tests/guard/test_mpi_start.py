@@ -32,7 +32,8 @@ from mpi4py import MPI
     ("rc", "variable", "expected"),
     [
         (True, None, True), ("yes", None, True), (False, None, False), ("no", None, False), (True, "0", False),
-        (True, "False", False), (True, "off", False), (False, "1", True), (False, "", False), (None, None, True),
+        (True, "False", False), (True, "", False), ("off", None, True),
+        (True, "off", False), (False, "1", True), (False, "", False), (None, None, True),
     ],
 )  # fmt: skip
 def test_a_script_may_leave_mpi_to_itself(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.guard.verdict.simulated import communicators, message, waits
 
 from paceline.guard.judge.staying import STAY_SECONDS, stay_seconds
-from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState, Snapshot, Waiting
+from paceline.guard.verdict.snapshot import Call, End, EndKind, Membership, RankState, Snapshot, Waiting
 
 LEFT = RankState(rank=1, end=End(kind=EndKind.EXITED, detail="came to the end of the script"), threads=(None,))
 LIVES = RankState(rank=1)
@@ -53,3 +55,14 @@ def test_a_send_to_nobody_knows_whom_may_go_to_one_that_has_left() -> None:
     send = message("Send", 4, peer=1, num_bytes=16)
     assert stay_seconds(Snapshot(ranks=(waits(0, send), None), communicators=communicators(2)), [0]) > 4
     assert stay_seconds(Snapshot(ranks=(waits(0, send), LIVES), communicators={}), [0]) > 4
+
+
+def test_a_send_to_a_rank_that_has_finalised_has_seconds() -> None:
+    assert patience(message("Send", 4, peer=1, num_bytes=16), RankState(rank=1, finalized_at="train.py:9")) > 4
+
+
+@pytest.mark.parametrize("rank", [-1, 7])
+def test_a_member_that_the_job_does_not_have_ends_no_judge(rank: int) -> None:
+    known = {"world": Membership(name="WORLD", ranks=(0, rank))}
+    send = replace(message("Send", 4, peer=1, num_bytes=16), communicator="world")
+    assert stay_seconds(Snapshot(ranks=(waits(0, send), LIVES), communicators=known), [0]) > 4

@@ -44,7 +44,7 @@ def finish_run(
         workload: What was run.
         ranks: On how many ranks.
         folder: Where their figures are.
-        exit_code: Theirs.
+        exit_code: The exit code of its ranks.
         num_bytes: What `prepare_run` has returned.
         outcome: How the run ended, if there are no figures.
     """

@@ -16,6 +16,9 @@ _READY = """
     kind = sys.argv[1]
     """
 _MPI = """
+    if kind == "raises at once" and os.environ["PMI_RANK"] == "5":
+        time.sleep(1.0)  # until the others wait for it
+        raise ImportError("no")
     from mpi4py import MPI
     world = MPI.COMM_WORLD
     for _ in range(3):

@@ -34,6 +34,7 @@ def _open_mpi(cluster: Cluster, kind: str, *options: str) -> list[str]:
         ("mismatch", "rank-conditional-call", "world.bcast"),
         ("receive", "receive-without-send", "world.recv(source=0"),
         ("raises", "exception", "raise ValueError"),
+        ("raises at once", "exception", "raise ImportError"),  # before it has joined, on a host with another clock
         ("leaves", "early-exit", "os._exit"),
     ],
 )

@@ -26,6 +26,7 @@ def _train(cluster: Cluster, num_hosts: int, ranks_per_host: int, *arguments: st
     """Type one command on each host, as people do; return the code and the errors of each."""
     place = ["--nnodes", str(num_hosts), "--nproc-per-node", str(ranks_per_host)]
     where = ["--master-addr", "n1", "--master-port", "29471"]
+    (cluster.folder / "figures.json").unlink(missing_ok=True)
     key = {"PACELINE_KEY": secrets.token_hex(32)}
     nodes = [
         start(
@@ -70,3 +71,4 @@ def test_a_job_that_was_killed_on_three_hosts_goes_on_with_two(cluster: Cluster,
     ended = _train(cluster, 2, 1, *saved, "--resume")
     assert [code for code, _ in ended] == [0, 0], ended
     _assert_same(_figures(cluster), of_one_process)
+    nothing_is_left(cluster)

@@ -68,3 +68,12 @@ def test_a_ring_of_this_host_stays_and_its_name_cannot_be_taken(tmp_path: Path) 
     remove_mirrors(tmp_path)
     assert _OURS in _names(tmp_path)
     assert _OTHERS not in _names(tmp_path)
+
+
+def test_notes_of_other_hosts_go_and_those_of_this_host_stay(tmp_path: Path) -> None:
+    names = {"start.77", f"start.{process_number(0, 7)}", "start.x"}
+    for name in names:
+        (tmp_path / name).touch()
+    (tmp_path / "ring.folder").mkdir()  # what somebody else has put there is in nobody's way
+    remove_mirrors(tmp_path)
+    assert _names(tmp_path) == {"start.77", "start.x", "ring.folder"}

@@ -137,7 +137,9 @@ class HeadRings(HeardHosts):
         for job in self.known_jobs():
             if isinstance(job, ReducedJob) and job.has_given(finding):
                 return self._large.with_all_ranks(finding, job, hosts, here=socket.gethostname())
-        return with_host_names(finding, self.known_jobs()) if self._elsewhere else finding
+        if not self._elsewhere:
+            return finding
+        return with_host_names(finding, self.known_jobs(), [started for started, _ in self.started()])
 
     def hear_last_words(self, *, failed: bool) -> None:
         """After the launcher has ended: wait until all hosts have told how their ranks ended, or for a moment."""

@@ -173,7 +173,7 @@ class HostReports:
     def _note_of(self, started: StartedRank, has_gone: bool) -> NoteReport:
         started.reader.read_texts()
         content = "".join(f"{json.dumps(text)}\n" for text in started.reader.texts).encode()
-        end = self._end_facts(started.process, started.kills_before) if has_gone and started.process.ended_ns else None
+        end = self._end_facts(started.process, started.kills_before) if has_gone else None
         before = self._notes.get(started.process.pid)
         if before is not None and before.end is not None and end is not None:
             end = before.end  # clocks may have drifted meanwhile

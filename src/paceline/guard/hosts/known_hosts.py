@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from paceline.guard.hosts.mirror import RingMirror
 from paceline.guard.hosts.remote_process import RemoteProcess, process_number
+from paceline.guard.observe.rank_starts import StartedRank
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.verdict.finding import Finding
 
@@ -89,9 +90,9 @@ class HostProcess(RemoteProcess):
         return self._known_host.has_left
 
 
-def with_host_names(finding: Finding, jobs: Sequence[WatchedJob]) -> Finding:
-    """Add the names of hosts to the groups of a finding."""
-    names: dict[int, str] = {}
+def with_host_names(finding: Finding, jobs: Sequence[WatchedJob], started: Iterable[StartedRank] = ()) -> Finding:
+    """Add the names of hosts to the groups of a finding: of ranks of jobs, and of those that have not joined one."""
+    names = {each.rank: each.process.host for each in started}
     here = socket.gethostname()
     for job in jobs:
         names |= {rank: held.process.host for rank, held in job.ranks.items()}

@@ -37,13 +37,18 @@ def remove_mirrors(folder: Path) -> None:
     mirrors = {_file_of(folder / name): name for name in names if name.startswith(MIRROR_PREFIX)}
     for name in names:
         if _is_note_of_others(name) or (name.startswith("ring.") and _file_of(folder / name) in mirrors):
-            (folder / name).unlink(missing_ok=True)
+            _remove(folder / name)
     for name in mirrors.values():  # last: rings are known by them
-        (folder / name).unlink(missing_ok=True)
+        _remove(folder / name)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # it is a folder, or has gone: the head must start all the same
+        path.unlink()
 
 
 def _file_of(path: Path) -> int:
-    """Return the number by which all names of a file have it; 0 if a rank has just removed it."""
+    """Return the inode of a file, which all its names share; 0 if a rank has just removed it."""
     try:
         return path.stat(follow_symlinks=False).st_ino
     except FileNotFoundError:

@@ -22,12 +22,11 @@ def stay_seconds(snapshot: Snapshot, staying: Iterable[int]) -> float:
 
 
 def _receiver_has_left(snapshot: Snapshot, call: Call) -> bool:
-    """Say whether the rank that a message goes to has ended; so it may have, if nobody knows which rank that is."""
+    """Say whether the rank that a message goes to has ended or finalised; True also if that rank is not known."""
     known = snapshot.communicators.get(call.communicator)
-    if known is None or not 0 <= call.peer < len(known.ranks):
-        return True
-    state = snapshot.ranks[known.ranks[call.peer]]
-    return state is None or state.end is not None
+    rank = None if known is None else known.rank_of(call.peer)
+    state = None if rank is None else snapshot.state(rank)
+    return state is None or state.end is not None or bool(state.finalized_at)
 
 
 def _is_small_send(call: Call) -> bool:

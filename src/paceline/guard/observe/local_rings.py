@@ -163,7 +163,8 @@ class LocalRings:
 
     def started(self) -> list[tuple[StartedRank, bool]]:
         """Return the processes that are ranks by their launcher and have not joined, and whether each has gone."""
-        gone = {started.process.pid for ranks in self._early.values() for started in ranks.values()}
+        early = [started.process for ranks in self._early.values() for started in ranks.values()]
+        gone = {process.pid for process in early if process.ended_ns}  # others linger, and are not told of elsewhere
         joined = self._joined()
         return [
             (started, started.process.pid in gone)

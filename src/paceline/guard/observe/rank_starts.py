@@ -1,12 +1,13 @@
 """Ranks that have not joined a job yet: which processes they are, and which of them have ended before they did.
 
 A rank may be started by way of a shell or another program that has the same variables. It has ended when none of its
-processes is left.
+processes is left, but for one whose Python has ended and whose destructors do not.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +31,13 @@ from paceline.process.procfs import environ_of, is_alive
 _MOST_NOTE_BYTES = 1 << 20
 _RUN_FOLDER = "PACELINE_RUN_FOLDER"  # as the guard sets it
 _LINGER_SECONDS = 0.5  # that a process may take to end once its Python has
-_LOOK_SECONDS = 0.2  # between two searches for other processes of a rank whose Python has ended
+_LOOK_SECONDS = 0.2  # between two searches for other processes of ranks whose Python has ended, and looks at a note
+_SOON_SECONDS = 0.02  # the same for a rank that has just ended
+
+
+def _number(value: object) -> int:
+    """Return a number that a rank has noted; 0 if it is something else."""
+    return value if isinstance(value, int) else 0
 
 
 class LaunchedJob(NamedTuple):
@@ -47,6 +54,7 @@ class StartNote:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.texts: list[dict[str, Any]] = []
+        self.is_of_this_clock = True  # otherwise nobody knows how times of it compare with ours
 
     def read_texts(self) -> None:
         """Read what has been written since."""
@@ -54,7 +62,10 @@ class StartNote:
         with suppress(OSError, ValueError):  # the folder has gone, or the last line is not complete yet
             for line in read_private(self._path, most=_MOST_NOTE_BYTES).splitlines():
                 lines.append(json.loads(line))
-        self.texts = [line for line in lines if isinstance(line, dict)] or self.texts
+        texts = [line for line in lines if isinstance(line, dict)]
+        # a process that has become another program by exec begins anew
+        begins = [number for number, text in enumerate(texts) if "pid" in text]
+        self.texts = texts[begins[-1] if begins else 0 :] or self.texts
 
     @property
     def first(self) -> dict[str, Any]:
@@ -63,9 +74,10 @@ class StartNote:
 
     def word(self, index: int) -> int:
         """Return a word of the ring that the rank does not have yet."""
-        name = {layout.ENDING: "ending", layout.ENDED_AT: "at"}.get(index)
-        values = [text[name] for text in self.texts if "ending" in text and name in text] if name else []
-        return int(values[-1]) if values else 0
+        last: dict[str, Any] = next((text for text in reversed(self.texts) if "ending" in text), {})
+        if index == layout.ENDING:
+            return _number(last.get("ending"))
+        return _number(last.get("at")) if index == layout.ENDED_AT and self.is_of_this_clock else 0
 
     def frames_text(self, frames: list[list[Any]]) -> list[str]:
         """Return frames as file:line."""
@@ -115,7 +127,9 @@ class RankStarts:
         self._folder, self._kills_before, self._await_end = folder, kills_before, await_end
         self._process_of = process_of
         self._started: dict[str, StartedRank] = {}  # by the name of the note
-        self._looked_at: dict[tuple[LaunchedJob, int], float] = {}
+        self._living: list[tuple[int, tuple[LaunchedJob, int]]] = []  # processes of ranks, by the last search
+        self._searched_at = 0.0
+        self._looked_for: set[tuple[LaunchedJob, int]] = set()
         self._ended: set[tuple[LaunchedJob, int]] = set()
         self._lingering: dict[int, tuple[float, float]] = {}  # when a process was looked at, and since when it ends
 
@@ -136,6 +150,7 @@ class RankStarts:
             num_local = None if first.get("local") is None else int(first["local"])
         except (KeyError, TypeError, ValueError):
             return  # it is not complete yet
+        note.is_of_this_clock = not process.host
         self._await_end(process)
         self._started[name] = StartedRank(
             job,
@@ -193,7 +208,7 @@ class RankStarts:
             if any(started.process.pid in joined for started in processes):
                 continue
             if all(self._has_left(started) for started in processes):
-                last = max(processes, key=lambda started: started.process.ended_ns)
+                last = max(processes, key=lambda started: started.process.ended_ns or math.inf)  # one may linger
                 if self._is_gone(job, rank):
                     last.reader.read_texts()
                     found.setdefault(job, {})[rank] = last
@@ -208,20 +223,25 @@ class RankStarts:
     def _is_gone(self, job: LaunchedJob, rank: int) -> bool:
         """Say whether no process of a rank is left, such as a shell that may start another Python."""
         key, now = (job, rank), time.monotonic()
-        if key not in self._ended and now - self._looked_at.get(key, 0.0) >= _LOOK_SECONDS:
-            self._looked_at[key] = now
+        if key not in self._ended:
+            # one that was alive at the last search is looked for again after a while
+            if now - self._searched_at >= (_LOOK_SECONDS if key in self._looked_for else _SOON_SECONDS):
+                self._searched_at, self._living = now, list(_living_ranks(self._folder))
+            self._looked_for.add(key)
             lingering = {pid for pid, (_, ends_since) in self._lingering.items() if ends_since}
-            if all(found != key or pid in lingering for pid, found in _living_ranks(self._folder)):
+            if all(found != key or pid in lingering for pid, found in self._living):
                 self._ended.add(key)
         return key in self._ended
 
     def _has_left(self, started: StartedRank) -> bool:
         """Say whether a process has ended, or its Python has and something in it, such as a destructor, does not."""
-        if started.process.has_ended():
-            return True
-        if started.process.host:
-            return False  # the watcher there tells of its end
         pid, now = started.process.pid, time.monotonic()
+        if started.process.has_ended():
+            self._lingering.pop(pid, None)
+            return True
+        # of processes elsewhere the time is not known; a program that embeds Python goes on without it
+        if started.process.host or not started.reader.first.get("is_python"):
+            return False
         looked_at, ends_since = self._lingering.get(pid, (0.0, 0.0))
         if now - looked_at >= _LOOK_SECONDS:
             started.reader.read_texts()

@@ -75,7 +75,7 @@ _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
     "torch._dynamo.callback": _watch_compiler,
     "torch._dynamo.trace_rules": _skip_own_files,
 }
-_NO = (False, "false", "no", "off", "n", "0")  # as mpi4py reads it
+_NO = ("false", "no", "off", "n", "0", "")  # as mpi4py reads its variables
 
 
 def arrive(folder: Path) -> None:
@@ -95,8 +95,10 @@ def initialises_mpi(module_name: str) -> bool:
     """Say whether the import of a module initialises MPI: scripts may ask mpi4py to leave that to them."""
     if module_name != "mpi4py.MPI":
         return False
-    asked = os.environ.get("MPI4PY_RC_INITIALIZE", "").lower()
-    return (asked or getattr(getattr(sys.modules.get("mpi4py"), "rc", None), "initialize", True)) not in _NO
+    asked = os.environ.get("MPI4PY_RC_INITIALIZE")
+    if asked is not None:
+        return asked.lower() not in _NO
+    return getattr(getattr(sys.modules.get("mpi4py"), "rc", None), "initialize", True) not in (False, "no")
 
 
 def _watch_unless_it_fails(watch: Callable[[ModuleType], None], module: ModuleType) -> None:

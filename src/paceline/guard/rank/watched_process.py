@@ -183,7 +183,7 @@ SESSION = Session()
 
 
 def initialising_mpi() -> contextlib.AbstractContextManager[None]:
-    """Return the time in which this process initialises MPI: others see that it waits for them."""
+    """Return a block in which this process initialises MPI: the judge sees that it waits there for other ranks."""
     return SESSION.start.initialising(current_frames()) if SESSION.start is not None else contextlib.nullcontext()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class RankStart:
             {
                 "rank": place.rank, "size": place.world_size, "launcher": place.launcher.name, "job": place.job,
                 "has_mpi": place.launcher.is_mpi, "local": place.local_size, "pid": os.getpid(), "began": began,
-                "folder": _working_folder(),
+                "folder": _working_folder(), "is_python": _is_python(),
             }
         )  # fmt: skip
         return note
@@ -67,6 +68,14 @@ class RankStart:
         """Add a line. It never raises: the script goes on, or ends, as it would without it."""
         with contextlib.suppress(OSError, ValueError):
             write_private(self._path, f"{json.dumps(value)}\n".encode(errors="replace"), append=True)
+
+
+def _is_python() -> bool:
+    """Say whether this program is Python, and not one that uses Python for a while."""
+    try:
+        return os.path.realpath("/proc/self/exe") == os.path.realpath(getattr(sys, "_base_executable", ""))
+    except OSError:
+        return False
 
 
 def _working_folder() -> str:
