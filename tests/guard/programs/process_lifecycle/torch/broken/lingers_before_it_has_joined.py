@@ -1,5 +1,6 @@
 """A rank without data ends before it has joined, and what it has opened takes for ever to close."""
 # ranks: 3
+# launcher: own
 # finding: peer-gone
 # out of line: 2
 # cause: early-exit
