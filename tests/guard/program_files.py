@@ -34,6 +34,7 @@ NOT_ON_ENQUEUING = {
     # torch has monitored_barrier for gloo alone
     "exit_before_monitored_barrier", "file_passed_over_then_end", "monitored_barrier_skipped",
     "truncated_from_any",  # it receives from a rank that is named, as NCCL does
+    "lingers_before_it_has_joined",  # nothing has come to it yet
     # calls of functions on other ranks do not come to it
     "rpc_call_to_a_worker_that_has_gone", "rpc_function_raises", "rpc_worker_leaves_without_shutdown",
     "rpc_worker_never_joins",
