@@ -67,8 +67,8 @@ class LinkedJob:
         return sum(len(job.ranks) for job in self.head.jobs())
 
 
-def settled(job: LinkedJob, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Finding:
-    """Return what the head finds; watchers look whenever the head waits for them."""
+def let_watchers_look(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have watchers look whenever the head waits for them."""
     real = HeadRings.wait
 
     def wait(self: HeadRings, seconds: float) -> None:
@@ -78,6 +78,11 @@ def settled(job: LinkedJob, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Fi
         real(self, min(seconds, 0.005))
 
     monkeypatch.setattr(HeadRings, "wait", wait)
+
+
+def settled(job: LinkedJob, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Finding:
+    """Return what the head finds."""
+    let_watchers_look(job, monkeypatch)
     found: list[Finding] = []
 
     def looks() -> bool:

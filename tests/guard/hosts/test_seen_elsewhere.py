@@ -6,7 +6,7 @@ import itertools
 import socket
 
 import pytest
-from tests.guard.hosts.linked_job import ALL_REDUCE, BARRIER, LinkedJob, settled
+from tests.guard.hosts.linked_job import ALL_REDUCE, BARRIER, LinkedJob, let_watchers_look, settled
 
 from paceline.guard.hosts import host_messages, known_hosts
 from paceline.guard.hosts.head_rings import HeadRings
@@ -50,15 +50,7 @@ def test_nothing_is_found_while_a_rank_moves(job: LinkedJob, monkeypatch: pytest
     reports = job.watchers[1]._reports
     monkeypatch.setattr(reports.marks, "is_same", lambda number, marks: False)
     asked = [job.head._taken.question]
-    real = HeadRings.wait
-
-    def wait(self: HeadRings, seconds: float) -> None:
-        for watcher in job.watchers:
-            watcher.wait(0.0)
-            watcher.look()
-        real(self, min(seconds, 0.005))
-
-    monkeypatch.setattr(HeadRings, "wait", wait)
+    let_watchers_look(job, monkeypatch)
 
     def has_asked_thrice() -> bool:
         assert job.head.confirmed(judge.look) is None
