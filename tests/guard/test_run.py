@@ -237,10 +237,49 @@ def test_ctrl_c_on_a_terminal_ends_the_whole_tree(tmp_path: Path) -> None:
     tree = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does
     _, err = process.communicate(timeout=_DEADLINE)
-    assert process.returncode != 90  # it is what the launcher says: MPICH has 0, 130 or 255
+    assert process.returncode not in (0, 90)  # it is what the launcher says: MPICH has 130, 255, or 0 by mistake
     assert "rank 0 has waited" in err  # the one who pressed it wants to know why it hung
     _, alive = psutil.wait_procs(tree, timeout=5)
     assert not alive
+
+
+# starts two ranks, and knows nothing of how they end
+CARELESS_LAUNCHER = """
+    import os, signal, socket, subprocess, sys
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    ranks = [subprocess.Popen([sys.executable, sys.argv[1]], env={**os.environ, **place, "RANK": str(rank)})
+             for rank in range(2)]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for rank in ranks:
+        rank.wait()
+    """
+SLEEPS = """
+    import signal, sys, time
+    import torch.distributed as dist
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    dist.init_process_group("gloo")
+    dist.barrier()
+    print("there", file=sys.stderr, flush=True)
+    time.sleep(600)
+    """
+
+
+def test_ctrl_c_is_a_failure_though_the_launcher_knows_nothing_of_its_ranks(tmp_path: Path) -> None:
+    for name, text in (("launch.py", CARELESS_LAUNCHER), ("train.py", SLEEPS)):
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    with open(tmp_path / "errors", "wb") as errors:
+        process = subprocess.Popen(
+            paceline("run", "--raw", "--", sys.executable, "launch.py", "train.py"), cwd=tmp_path,
+            stderr=errors, start_new_session=True,
+        )  # fmt: skip
+    deadline = time.monotonic() + _DEADLINE
+    while (tmp_path / "errors").read_text().count("there") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(_DEADLINE) == 128 + signal.SIGINT, (tmp_path / "errors").read_text()
 
 
 SAVES = """

@@ -106,6 +106,8 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
             if finding is not None or signals.received is not None:
                 _end_everywhere(rings, finding)
             code = FINDING_CODE if finding is not None else _exit_code(process.wait(), None if has_exited else signals)
+            if not code and signals.received is not None and judged.unless_at_fault(lambda: bool(_failures(jobs))):
+                code = signal_code(signals.received)  # a launcher that is interrupted may lose the codes of its ranks
             afterwards = judged.unless_at_fault(lambda: held.settle(finding, jobs))
             if afterwards is None:
                 held.show_all()
