@@ -273,6 +273,7 @@ def test_ctrl_c_is_a_failure_though_the_launcher_knows_nothing_of_its_ranks(tmp_
         process = subprocess.Popen(
             paceline("run", "--raw", "--", sys.executable, "launch.py", "train.py"), cwd=tmp_path,
             stderr=errors, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )  # fmt: skip
     deadline = time.monotonic() + _DEADLINE
     while (tmp_path / "errors").read_text().count("there") < 2:
