@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 import pytest
+from tests.examples.test_ranking import assert_same
 from tests.guard.hosts.cluster import Cluster
 from tests.guard.hosts.host_jobs import DEADLINE, ON_HOSTS, nothing_is_left, start
 
@@ -51,15 +52,10 @@ def of_one_process(cluster: Cluster) -> Figures:
     return _figures(cluster)
 
 
-def _assert_same(found: Figures, expected: Figures) -> None:
-    assert found["losses"] == pytest.approx(expected["losses"], abs=5e-6)
-    assert found["auc"] == pytest.approx(expected["auc"], abs=2e-3)
-
-
 def test_figures_on_three_hosts_are_those_of_one_process(cluster: Cluster, of_one_process: Figures) -> None:
     ended = _train(cluster, 3, 2)
     assert [code for code, _ in ended] == [0, 0, 0], ended
-    _assert_same(_figures(cluster), of_one_process)
+    assert_same(_figures(cluster), of_one_process)
     nothing_is_left(cluster)
 
 
@@ -70,5 +66,5 @@ def test_a_job_that_was_killed_on_three_hosts_goes_on_with_two(cluster: Cluster,
     assert all("rank 2 was killed (by SIGKILL)" in text for _, text in ended), ended
     ended = _train(cluster, 2, 1, *saved, "--resume")
     assert [code for code, _ in ended] == [0, 0], ended
-    _assert_same(_figures(cluster), of_one_process)
+    assert_same(_figures(cluster), of_one_process)
     nothing_is_left(cluster)

@@ -90,7 +90,7 @@ class HostProcess(RemoteProcess):
         return self._known_host.has_left
 
 
-def with_host_names(finding: Finding, jobs: Sequence[WatchedJob], started: Iterable[StartedRank] = ()) -> Finding:
+def with_host_names(finding: Finding, jobs: Sequence[WatchedJob], started: Iterable[StartedRank]) -> Finding:
     """Add the names of hosts to the groups of a finding: of ranks of jobs, and of those that have not joined one."""
     names = {each.rank: each.process.host for each in started}
     here = socket.gethostname()
