@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -89,8 +89,8 @@ def all_pids() -> Iterator[int]:
     return (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
 
 
-def children_of(roots: Iterable[int]) -> list[int]:
-    """Return all processes that these have started, directly or not."""
+def children_of(roots: Iterable[int], *, spared: Collection[int] = ()) -> list[int]:
+    """Return all processes that these have started, directly or not, without some and what those have started."""
     children: dict[int, list[int]] = {}
     for pid in all_pids():
         with suppress(OSError):
@@ -99,8 +99,9 @@ def children_of(roots: Iterable[int]) -> list[int]:
     waiting = list(roots)
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            descendants.append(child)
-            waiting.append(child)
+            if child not in spared:
+                descendants.append(child)
+                waiting.append(child)
     return descendants
 
 

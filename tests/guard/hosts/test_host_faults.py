@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ class _Job:
         self.until(lambda: "watching other hosts through" in self.said())
         self.address = self.said().partition("through ")[2].split()[0]
         self.until(lambda: len(list(cluster.folder.glob("here.*"))) == 6)
-        self.until(lambda: int(self.on("n1", "ls /dev/shm/paceline-run-*/ | grep -c ^ring")) == 6)  # all are known
+        self.until_all_are_known()
 
     def said(self) -> str:
         return self._errors.read_text()
@@ -58,6 +59,9 @@ class _Job:
             assert time.monotonic() < deadline, f"it never came to that: {self.said()}"
             assert self.process.poll() is None, f"it has ended: {self.said()}"
             time.sleep(0.02)
+
+    def until_all_are_known(self) -> None:
+        self.until(lambda: int(self.on("n1", "ls /dev/shm/paceline-run-*/ | grep -c ^ring")) == 6)
 
     def go(self) -> None:
         (self.cluster.folder / "go").touch()
@@ -117,6 +121,29 @@ def test_a_correct_job_goes_on_while_its_head_is_stopped(cluster: Cluster) -> No
     assert (done.returncode, finding, printed) == (0, None, "end\n" * 6), job.said()
     assert job.said().count("paceline:") == 1, job.said()
     nothing_is_left(cluster)
+
+
+@pytest.mark.parametrize("kind", ["correct", "mismatch", "killed"])
+def test_a_head_and_a_watcher_that_are_killed_are_started_again(cluster: Cluster, kind: str) -> None:
+    job = _Job(cluster, kind)
+    for number, host in enumerate(("n1", "n3"), 1):
+        killed = job.on(host, f"echo {_WATCHER}")
+        job.on(host, f"kill -KILL {killed}")
+        job.until(partial(_is_started_again, job, host, killed, number))
+        job.until_all_are_known()
+    (cluster.folder / "go").touch()
+    done, finding = end_watched(cluster, job.process)
+    if kind == "correct":
+        assert (done.returncode, finding, done.stdout) == (0, None, "end\n" * 6), job.said()
+    else:
+        assert finding is not None, job.said()
+        assert (done.returncode, finding["ranks"]) == (90, [5]), job.said()
+    nothing_is_left(cluster)
+
+
+def _is_started_again(job: _Job, host: str, killed: str, number: int) -> bool:
+    said = job.said().count("was killed by SIGKILL; it is started again")
+    return said == number and job.on(host, f"echo {_WATCHER}") not in (killed, "\n")
 
 
 def test_times_of_day_may_be_days_apart(cluster: Cluster) -> None:

@@ -117,8 +117,8 @@ def test_a_host_that_cannot_reach_the_head_harms_nobody(cluster: Cluster) -> Non
     assert (done.returncode, finding, done.stdout.count("end")) == (0, None, 6), done.stderr
 
 
-def test_a_watcher_that_is_killed_harms_nobody(cluster: Cluster) -> None:
-    done, finding = run_watched(cluster, mpi(cluster, "watcher killed", 2.0))
+def test_a_watcher_that_is_killed_with_its_keeper_harms_nobody(cluster: Cluster) -> None:
+    done, finding = run_watched(cluster, mpi(cluster, "keeper killed", 2.0))
     assert (done.returncode, finding, done.stdout.count("end")) == (0, None, 6), done.stderr
     assert "n2 does not report" in done.stderr
 

@@ -112,7 +112,7 @@ def test_a_head_that_is_killed_is_started_again_and_names_the_rank(job: _Job) ->
     job.until(lambda: job.keeper.poll() is not None)
     assert job.keeper.stdout is not None
     said = job.keeper.stdout.read().splitlines()
-    assert said[0].endswith("was killed by SIGKILL; it is started again, and hosts tell it everything")
+    assert said[0].endswith("was killed by SIGKILL; it is started again, and knows everything in a moment")
     assert said[1].startswith("rank 2 fell out of line: ranks 0-1 call all_reduce"), said
     assert all(watcher.has_ended for watcher in job.watchers)
     assert (len(said), job.keeper.returncode, job.folders[0].exists()) == (2, 0, False)

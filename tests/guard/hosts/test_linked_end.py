@@ -12,13 +12,12 @@ import pytest
 from tests.guard.hosts.linked_job import LinkedJob
 
 from paceline.guard.hosts.head_rings import HeadRings
-from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.run import watched_run
 from paceline.guard.run.held_output import HeldOutput
 from paceline.guard.run.judged_run import JudgedRun
+from paceline.guard.run.started_launcher import StartedLauncher
 from paceline.guard.run.stopping_job import ForwardedSignals
 from paceline.guard.run.watch_options import WatchOptions
-from paceline.process.procfs import start_time
 
 
 def test_what_other_hosts_say_never_ends_the_job_through_the_head(
@@ -51,9 +50,12 @@ def test_who_stops_the_head_waits_only_for_ranks_that_it_owns(
         end_host(head, host)
 
     monkeypatch.setattr(HeadRings, "_end_host", note_end)
-    monkeypatch.setattr(watched_run, "end_all", lambda roots, *, also: None)
+    monkeypatch.setattr(StartedLauncher, "end_all", lambda self, also: None)
     monkeypatch.setattr("paceline.guard.hosts.head_rings._END_SECONDS", 0.2)  # nobody ends the rank
-    watched_run._end_everywhere(job.head, None)
+    launcher = StartedLauncher(subprocess.Popen([sys.executable, "-c", ""]))
+    watched_run._end_everywhere(launcher, job.head, None)
+    launcher.wait()
+    launcher.close()
     assert set(ended) == ({socket.gethostname()} if owns_hosts else set())
 
 
@@ -80,9 +82,9 @@ def test_who_stops_a_job_does_not_wait_for_last_words(job: LinkedJob, monkeypatc
     options, signals = WatchOptions(), ForwardedSignals()
     signals.received = signal.SIGINT
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
-    launcher = ProcessHandle(process.pid, start_time(process.pid))
+    launcher = StartedLauncher(process)
     process.wait()
     judged, held = JudgedRun(job.head, job.folders[0], options), HeldOutput(job.folders[0], None)
-    assert watched_run._watch(process, launcher, job.head, judged, held, options, signals) is None
+    assert watched_run._watch(launcher, job.head, judged, held, options, signals) is None
     assert judged.fault is None
     launcher.close()

@@ -25,6 +25,7 @@ _FIRST_BEATS, _FIRST_BEAT_SECONDS = 5, 0.02  # by which clocks are compared at f
 _ANSWER_SECONDS = 2.0  # for which a rank that has stopped waits for a word of the head
 _RELAY_BEATS = 3.0  # for which a relay may be silent before its watchers go back to the head
 _LAST_SECONDS = 2.0  # for which a relay stays for the last words of others
+_LIFE_BITS = 40  # of the numbers of reports: nobody sends more
 _DRIFT_SECONDS = 30.0  # how long the best comparison of clocks counts
 
 
@@ -36,6 +37,8 @@ class Watching:
         addresses: Where the head may be reached, as HOST:PORT.
         secret: The secret of the run.
         part: Which of several commands on this host we are, if each has its own watcher.
+        name: By which the head knows us, if a watcher before us had it.
+        life: How many watchers before us had this name: the numbers of our reports are above theirs.
 
     Attributes:
         was_known: Whether the head has ever answered.
@@ -43,10 +46,20 @@ class Watching:
         finding: Why, as JSON; empty if there was no finding.
     """
 
-    def __init__(self, rings: LocalRings, addresses: Sequence[str], secret: bytes, *, part: str = "") -> None:
+    def __init__(
+        self,
+        rings: LocalRings,
+        addresses: Sequence[str],
+        secret: bytes,
+        *,
+        part: str = "",
+        name: bytes = b"",
+        life: int = 0,
+    ) -> None:
         self._rings, self._part = rings, part
         self._reports = HostReports(rings)
-        self._secret, self._name = secret, secrets.token_hex(8).encode()
+        self._reports.marks.number = life << _LIFE_BITS
+        self._secret, self._name = secret, name or secrets.token_hex(8).encode()
         self._link = WatcherLink(addresses, secret, self._name)
         self._home = self._link.address  # where the head is
         self._relay: Relay | None = None  # ours, if others speak through us
@@ -157,6 +170,8 @@ class Watching:
         self._pause = beat.pause * _BEAT_SECONDS
         self._compare_clocks(beat)
         if beat.number < 0:
+            if self._is_known:
+                self._num_beats = 0  # a head that was started again: it is told everything as soon as the first one was
             self._is_known, self._head = False, beat.head
             hello = host_messages.Hello(
                 protocol=host_messages.PROTOCOL, version=host_messages.package_version(), host=socket.gethostname(),

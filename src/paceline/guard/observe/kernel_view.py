@@ -11,7 +11,7 @@ import select
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -151,11 +151,15 @@ class ProcessHandle:
 
     def kill(self) -> None:
         """End the process."""
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
+        """Send the process a signal, unless it has ended."""
         with suppress(OSError):
             if self._descriptor is not None and not self.ended_ns:
-                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+                signal.pidfd_send_signal(self._descriptor, number)
             elif not self.ended_ns and _began(self.pid) == self._began:
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
 
     def close(self) -> None:
         """Let go of the process."""
@@ -180,12 +184,18 @@ def activity(pid: int) -> Activity | None:
     return Activity(state=stat.state, rss_bytes=stat.memory_pages * os.sysconf("SC_PAGE_SIZE"))
 
 
-def end_all(roots: Iterable[int], *, also: Iterable[ProcessHandle] = ()) -> None:
-    """Kill everything that these processes started, and go on until nothing is left: they may start more meanwhile."""
+def end_all(roots: Iterable[int], *, also: Iterable[ProcessHandle] = (), spared: Collection[int] = ()) -> None:
+    """Kill everything that these processes started, and go on until nothing is left: they may start more meanwhile.
+
+    Args:
+        roots: Processes that are not killed themselves.
+        also: Others that are killed.
+        spared: Processes that are not killed, nor what they have started.
+    """
     deadline = time.monotonic() + _END_SECONDS
     also = list(also)
     while time.monotonic() < deadline:
-        living = [pid for pid in children_of(roots) if is_alive(pid)]
+        living = [pid for pid in children_of(roots, spared=spared) if is_alive(pid)]
         for pid in living:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

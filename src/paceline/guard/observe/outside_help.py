@@ -45,8 +45,10 @@ def other_mpi_processes(ranks: Collection[int]) -> list[int]:
     Args:
         ranks: The processes of the job's ranks.
     """
-    roots = {os.getpid() if os.getpid() in line else line[-1] for line in map(_line_of, ranks) if line}
-    others = [pid for pid in children_of(roots) if pid not in ranks and pid != os.getpid()]
+    ours = {os.getpid(), os.getppid()} - set(ranks)  # the launcher is a child of ours, or of our keeper
+    lines = [line for line in map(_line_of, ranks) if line]
+    roots = {next((pid for pid in line if pid in ours), line[-1]) for line in lines}
+    others = [pid for pid in children_of(roots) if pid not in ranks and pid not in ours]
     return [pid for pid in others if uses_mpi(pid) and not _is_fork_of(pid, ranks)]
 
 

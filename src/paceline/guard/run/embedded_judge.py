@@ -67,14 +67,16 @@ def judge_ranks(folder: Path, starter: int, options: WatchOptions) -> RunOutcome
 def _judging(folder: Path, options: WatchOptions) -> Iterator[tuple[LocalRings, JudgedRun, bool]]:
     """Yield the rings, who judges, and whether a finding of another process is told by that one alone."""
     with ExitStack() as afterwards:
-        lock = become_judge(folder)
-        afterwards.callback(os.close, lock)
+        afterwards.callback(os.close, become_judge(folder))
         afterwards.callback(shutil.rmtree, folder, ignore_errors=True)
         role = enabled_role(options)
         if isinstance(role, HeadRole):
-            judge_in_child(options.on_unseen)
-            name_judge(lock)
+            fault = judge_in_child(options.on_unseen)
+            if fault is not None:
+                options.on_unseen(fault)
+                raise SystemExit(1)
         rings = afterwards.enter_context(closing(rings_of(role, folder, options)))
+        name_judge(folder)
         yield rings, judge_of(role, rings, folder, options), role.is_quiet
 
 

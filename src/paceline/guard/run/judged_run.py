@@ -156,10 +156,14 @@ class JudgedRun:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__}: {error}, at {Path(frame.filename).name}:{frame.lineno}"
         limit = self._options.timeout_seconds
-        self.fault = (
+        self.give_up(
             f"the guard itself failed ({what}). The job continues, but from now on its calls are not judged, and nobody"
             " notices if it hangs" + (f" before the limit of {limit:g} s" if limit is not None else "")
         )
+
+    def give_up(self, fault: str) -> None:
+        """Judge nothing from now on, and tell why."""
+        self.fault = fault
         stop_judging(self._folder)
         self._rings.stop_answering()
-        self._options.on_fault(self.fault)
+        self._options.on_fault(fault)

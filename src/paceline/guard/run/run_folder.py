@@ -16,7 +16,7 @@ from paceline.errors import InputError
 from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD
 from paceline.guard.shared_memory.ring import JUDGE
-from paceline.process.private_files import is_private_folder, lock_file, make_private_folder
+from paceline.process.private_files import is_private_folder, lock_file, make_private_folder, open_private
 from paceline.process.procfs import start_time
 
 MEMORY = Path("/dev/shm")
@@ -71,14 +71,15 @@ def become_judge(folder: Path) -> int:
     """
     lock = lock_file(folder / JUDGE)
     assert lock is not None
-    name_judge(lock)
+    name_judge(folder)
     return lock
 
 
-def name_judge(lock: int) -> None:
-    """Write into the file of a lock which process judges."""
-    with suppress(OSError):  # no space: the lock is what counts
-        os.ftruncate(lock, os.pwrite(lock, f"{os.getpid()} {start_time(os.getpid())}".encode(), 0))
+def name_judge(folder: Path) -> None:
+    """Write into the file of the lock that this process judges."""
+    with suppress(OSError), open(open_private(folder / JUDGE, os.O_WRONLY), "wb", buffering=0) as file:
+        # no space: the lock is what counts
+        file.truncate(file.write(f"{os.getpid()} {start_time(os.getpid())}".encode()))
 
 
 def stop_judging(folder: Path) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from types import FrameType
 
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
+from paceline.guard.run.started_launcher import StartedLauncher
 from paceline.launch.local_ranks import SAVE_SECONDS
 from paceline.launch.terminal import is_foreground
 
+_SAME_SECONDS = 0.5  # within which a signal that comes twice was sent once: to us, and to the group of processes
 _HANG_SECONDS = 3.0  # how long all ranks may stay inside the same calls after the signal
 
 
@@ -23,6 +24,7 @@ class ForwardedSignals:
     def __init__(self) -> None:
         self.received: int | None = None  # the first one
         self.is_repeated = False
+        self._first = 0.0
         self._before: dict[int, object] = {}
         self._is_forwarded = False
 
@@ -38,18 +40,29 @@ class ForwardedSignals:
         for number, before in self._before.items():
             signal.signal(number, before)  # type: ignore[arg-type]
 
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        self.is_repeated = self.received is not None
-        self.received = self.received or number
+    @property
+    def numbers(self) -> list[int]:
+        """The signals that are received."""
+        return list(self._before)
 
-    def forward(self, process: subprocess.Popen[bytes]) -> bool:
+    def note(self, number: int) -> None:
+        """Note a signal that has come."""
+        if self.received is None:
+            self.received, self._first = number, time.monotonic()
+        elif time.monotonic() - self._first > _SAME_SECONDS:
+            self.is_repeated = True
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self.note(number)
+
+    def forward(self, launcher: StartedLauncher) -> bool:
         """Send the first signal to the launcher; return whether that was done now."""
         assert self.received is not None
         if self._is_forwarded:
             return False
         self._is_forwarded = True
         if self.received not in (signal.SIGINT, signal.SIGQUIT) or not is_foreground():
-            process.send_signal(self.received)
+            launcher.send_signal(self.received)
         return True
 
 

@@ -7,41 +7,34 @@ nobody caught, if `on_output` asks for it.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from paceline.errors import InputError
-from paceline.guard.observe.kernel_view import ProcessHandle, end_all
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
 from paceline.guard.run.held_output import EndedAfterwards, HeldOutput
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
-from paceline.guard.run.run_folder import remove_stale_folders, run_folder, watched_environment
+from paceline.guard.run.run_folder import name_judge, remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
-from paceline.guard.run.several_hosts.host_role import host_role, judge_of, rings_of
+from paceline.guard.run.several_hosts.host_role import HeadRole, HostRole, UnjudgedRole, host_role, judge_of, rings_of
+from paceline.guard.run.started_launcher import StartedLauncher, start_launcher
 from paceline.guard.run.stopping_job import ForwardedSignals, StoppingJob
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.last_output import allow_putting_aside
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.snapshot import End, EndKind
-from paceline.launch.launcher_command.batch_clients import batch_clients, end_clients
+from paceline.launch.launcher_command.batch_clients import end_clients
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
-from paceline.process.procfs import start_time
 
 LOOK_SECONDS = 0.02
 _SAME_LOOK_NS = 50_000_000  # ends that are noticed within this time may have come in any order
 _Value = TypeVar("_Value")
-_PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,21 +84,22 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
     with run_folder() as folder, ForwardedSignals() as signals:
         announce_run(folder, asked, options.out)
         held = _held_output(folder, options)
-        _prctl(_PR_SET_CHILD_SUBREAPER)
         role = host_role(command, options)
         variables = {**watched_environment(folder), **variables_of(options), **role.variables}
-        process = _start(role.command, variables)
-        launcher = ProcessHandle(process.pid, start_time(process.pid))
+        launcher = start_launcher(role.command, variables)
+        if isinstance(role, HeadRole):
+            launcher, role = _become_head(launcher, role, signals, options)
         rings = rings_of(role, folder, options)
-        rings.await_end(launcher)
+        name_judge(folder)
+        rings.await_end(launcher.handle)
         try:
             judged = judge_of(role, rings, folder, options)
-            finding = _watch(process, launcher, rings, judged, held, options, signals)
+            finding = _watch(launcher, rings, judged, held, options, signals)
             jobs = judged.jobs()
-            has_exited = process.poll() is not None
+            has_exited = launcher.poll() is not None
             if finding is not None or signals.received is not None:
-                _end_everywhere(rings, finding)
-            code = FINDING_CODE if finding is not None else _exit_code(process.wait(), None if has_exited else signals)
+                _end_everywhere(launcher, rings, finding)
+            code = FINDING_CODE if finding is not None else _exit_code(launcher.wait(), None if has_exited else signals)
             if not code and signals.received is not None and judged.unless_at_fault(lambda: bool(_failures(jobs))):
                 code = signal_code(signals.received)  # a launcher that is interrupted may lose the codes of its ranks
             afterwards = judged.unless_at_fault(lambda: held.settle(finding, jobs))
@@ -125,7 +119,7 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
                 failures=(judged.unless_at_fault(lambda: _failures(jobs)) or ()) if finding is None and code else (),
                 lost_ranks=tuple(rank for job in jobs for rank in job.lost_ranks()),
                 stopped_by=signals.received,
-                launcher_signal=_launcher_signal(process, launcher, judged) if finding is None else None,
+                launcher_signal=_launcher_signal(launcher, judged) if finding is None else None,
                 warnings=tuple(judged.warnings),
                 is_strict_failure=warned,
                 is_told_elsewhere=is_told_elsewhere,
@@ -139,7 +133,7 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
             held.show_all()  # the folder is removed in a moment
             raise
         finally:
-            _end(process, rings)
+            _end(launcher, rings)
             rings.close()
             launcher.close()
             remove_leftovers(shared_files)
@@ -176,8 +170,7 @@ def _with_files(
 
 
 def _watch(
-    process: subprocess.Popen[bytes],
-    launcher: ProcessHandle,
+    launcher: StartedLauncher,
     rings: LocalRings,
     judged: JudgedRun,
     held: HeldOutput,
@@ -186,24 +179,37 @@ def _watch(
 ) -> Finding | None:
     """Look until the command has exited, a finding is certain, or the job is to be ended."""
     stopping = StoppingJob(rings)
-    while process.poll() is None:
+    while launcher.poll() is None:
         judged.wait(LOOK_SECONDS)
         options.on_look(rings)
         judged.unless_at_fault(lambda: held.look(rings.known_jobs()))
         if signals.received is not None:
-            if signals.forward(process):
+            if signals.forward(launcher):
                 judged.show_who_waits()
             if signals.is_repeated or judged.unless_at_fault(stopping.is_hopeless) or stopping.is_late():
                 return None
-        elif not launcher.has_ended():  # otherwise ranks may be ending because of it
+        elif not launcher.handle.has_ended():  # otherwise ranks may be ending because of it
             finding = judged.look()
             if finding is not None:
                 return finding
     if signals.received is None:
-        judged.unless_at_fault(lambda: rings.hear_last_words(failed=process.returncode != 0))
-    if signals.received is not None or _launcher_signal(process, launcher, judged) is not None:
+        judged.unless_at_fault(lambda: rings.hear_last_words(failed=launcher.returncode != 0))
+    if signals.received is not None or _launcher_signal(launcher, judged) is not None:
         return None
-    return judged.look_back(failed=process.returncode != 0)
+    return judged.look_back(failed=launcher.returncode != 0)
+
+
+def _become_head(
+    launcher: StartedLauncher, role: HeadRole, signals: ForwardedSignals, options: WatchOptions
+) -> tuple[StartedLauncher, HostRole]:
+    """Go on in a process that may be killed; in this one only if that has happened too often."""
+    from paceline.guard.run.several_hosts.kept_launcher import judge_beside  # a job on one host needs none of it
+
+    launcher, fault = judge_beside(launcher, signals, options.on_unseen)
+    if fault is None:
+        return launcher, role
+    role.listening.close()
+    return launcher, UnjudgedRole(command=role.command, fault=fault)
 
 
 def _held_output(folder: Path, options: WatchOptions) -> HeldOutput:
@@ -212,58 +218,39 @@ def _held_output(folder: Path, options: WatchOptions) -> HeldOutput:
     return HeldOutput(folder, options.on_output)
 
 
-def _launcher_signal(process: subprocess.Popen[bytes], launcher: ProcessHandle, judged: JudgedRun) -> int | None:
+def _launcher_signal(launcher: StartedLauncher, judged: JudgedRun) -> int | None:
     """Return the signal that killed the launcher, if that came first: then what became of its ranks says nothing."""
-    status = process.returncode
+    status = launcher.returncode
     if status is None or status >= 0:
         return None
     jobs = judged.jobs()
-    if any(member.pid == launcher.pid for job in jobs for member in job.processes()):
+    if any(member.pid == launcher.handle.pid for job in jobs for member in job.processes()):
         return None  # the command is itself a rank
     failed = judged.unless_at_fault(lambda: _failures(jobs)) or ()
     # ranks that end because of it may be noticed in the same look, and before it
-    return None if any(end.at_ns < launcher.ended_ns - _SAME_LOOK_NS for _, end in failed) else -status
+    return None if any(end.at_ns < launcher.handle.ended_ns - _SAME_LOOK_NS for _, end in failed) else -status
 
 
-def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    try:
-        # No thread of ours runs yet, so it is safe to run Python between fork and exec. What was opened for us stays
-        # open: a rank talks to its launcher through it (PMI_FD). What we have opened ourselves is closed by exec.
-        return subprocess.Popen(list(command), env=environment, close_fds=False, preexec_fn=_die_with_parent)  # noqa: PLW1509
-    except FileNotFoundError:
-        raise InputError(_not_found(command[0])) from None
-    except OSError as error:
-        raise InputError(f"{command[0]!r} cannot be started: {error.strerror}") from None
-
-
-def _not_found(name: str) -> str:
-    if Path(name).is_file():
-        return (
-            f"{name!r} is not an executable: run it with -n (paceline run -n 4 {name}), or give the launcher's command"
-        )
-    return f"there is no program {name!r} here or on the PATH; is its environment active?"
-
-
-def _end(process: subprocess.Popen[bytes], rings: LocalRings) -> None:
+def _end(launcher: StartedLauncher, rings: LocalRings) -> None:
     """Leave no process behind: not the launcher, nor ranks that have outlived it, nor what they started."""
     ranks = rings.processes_to_end(after_launcher=True)
-    if process.poll() is None:
-        end_clients(batch_clients(os.getpid()))
-    if process.poll() is None or any(not member.has_ended() for member in ranks):
-        end_all([os.getpid()], also=ranks)
-    process.wait()
+    if launcher.poll() is None:
+        end_clients(launcher.clients())
+    if launcher.poll() is None or any(not member.has_ended() for member in ranks):
+        launcher.end_all(ranks)
+    launcher.wait()
 
 
-def _end_everywhere(rings: LocalRings, finding: Finding | None) -> None:
+def _end_everywhere(launcher: StartedLauncher, rings: LocalRings, finding: Finding | None) -> None:
     """End the job: first here, so that a launcher does not complain of ranks that end elsewhere."""
-    here, clients = [process for process in rings.processes_to_end() if not process.host], batch_clients(os.getpid())
+    here, clients = [process for process in rings.processes_to_end() if not process.host], launcher.clients()
     if clients:
         for process in here:
             process.kill()
         if finding is not None:
             rings.tell_finding(finding)  # now: a batch system may end watchers together with the ranks
         end_clients(clients)
-    end_all([os.getpid()], also=here)
+    launcher.end_all(here)
     if finding is not None:
         rings.tell_finding(finding)
     # whoever stops only us does not stop other nodes that have a launcher of their own
@@ -285,11 +272,3 @@ def _failures(jobs: Sequence[WatchedJob]) -> tuple[tuple[int, End], ...]:
         for state in job.snapshot(history=0).ranks
         if state is not None and state.end is not None and state.end.kind is not EndKind.EXITED
     )
-
-
-def _prctl(option: int, value: int = 1) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-
-
-def _die_with_parent() -> None:
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

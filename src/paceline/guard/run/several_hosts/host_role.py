@@ -94,6 +94,19 @@ class FollowerRole(HostRole):
         return FollowingRun(rings, folder, options, self.command, self.address, self.secret, self.part)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnjudgedRole(HostRole):
+    """One whose heads were killed: it holds the launcher, and nothing is judged."""
+
+    fault: str
+
+    def judged(self, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
+        """Return one that only knows the time limit of the user."""
+        judged = JudgedRun(rings, folder, options, self.command)
+        judged.give_up(self.fault)
+        return judged
+
+
 def rings_of(role: HostRole, folder: Path, options: WatchOptions) -> LocalRings:
     """Return where the records come from: the job runs already, and must not end because other hosts are not heard."""
     try:

@@ -2,27 +2,32 @@
 
 `python -m paceline.guard.run.several_hosts.host_watcher FOLDER PID TIME` starts it.
 
-The first rank of the host starts it. It exits after the ranks, and removes the folder and what an MPI has left.
+The first rank of the host starts it. It exits after the ranks, and removes the folder and what an MPI has left. If the
+process that watches is killed, another one takes its place: the head knows it by its name, and is told everything anew.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from paceline.guard.hosts.keys import KEY, read_secret
 from paceline.guard.hosts.watching import Watching
 from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.local_rings import LocalRings
-from paceline.guard.run.run_folder import become_judge, remove_stale_folders
+from paceline.guard.run.run_folder import become_judge, name_judge, remove_stale_folders, stop_judging
+from paceline.guard.run.several_hosts.kept_head import judge_in_child
 from paceline.guard.shared_memory.host_folder import HEAD
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
+from paceline.process.private_files import write_private
 
+_DOES = "watches the ranks of this host"
 _AFTER_SECONDS = 2.0  # how long to wait for others once all ranks have ended
 _FIRST_SECONDS = 30.0  # how long to wait for the first rank once the process that started us has gone
 
@@ -36,11 +41,24 @@ def main(arguments: Sequence[str]) -> int:
         afterwards.callback(os.close, become_judge(folder))
         afterwards.callback(shutil.rmtree, folder, ignore_errors=True)
         remove_stale_folders()  # of runs whose watchers were killed with them
+        secret, name = read_secret(os.environ.pop(KEY)), secrets.token_hex(8).encode()
+        killed: list[str] = []
+        if judge_in_child(lambda how: _note_killed(folder, killed, how), does=_DOES) is not None:
+            stop_judging(folder)
+            return 1
+        name_judge(folder)
         rings = afterwards.enter_context(closing(LocalRings(folder)))
-        secret = read_secret(os.environ.pop(KEY))
-        watching = afterwards.enter_context(closing(Watching(rings, os.environ[HEAD].split(","), secret)))
+        watching = Watching(rings, os.environ[HEAD].split(","), secret, name=name, life=len(killed))
+        afterwards.enter_context(closing(watching))
         _watch(rings, watching, starter)
     return 0
+
+
+def _note_killed(folder: Path, killed: list[str], how: str) -> None:
+    """Note that a watcher was killed, for whoever comes after it and for the head."""
+    killed.append(how)
+    with suppress(OSError):  # no room: the head hears the new one all the same
+        write_private(folder / f"problem.watcher{len(killed)}", how.encode())
 
 
 def _made_at(path: Path) -> float:
