@@ -13,11 +13,11 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.verdict.finding import Finding
 
 _SILENT_SECONDS = 3.0  # without a beat, after which a host counts as not heard of; more if beats are further apart
-_PAUSES = ((512, 1), (4096, 2), (1 << 30, 5))  # most hosts, and seconds between two beats of one
+_PAUSES = ((64, 1), (512, 2), (4096, 3), (1 << 30, 5))  # most hosts, and seconds between two beats of one
 
 
 def beat_pause(num_hosts: int) -> int:
-    """Return the seconds between two beats of a host: thousands of hosts beat more slowly.
+    """Return the seconds between two beats of a host: many hosts beat more slowly.
 
     >>> beat_pause(3), beat_pause(12_800)
     (1, 5)
