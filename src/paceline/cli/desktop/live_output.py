@@ -41,7 +41,7 @@ class LiveOutput:
         if self.problem is not None:
             return
         try:
-            worlds = rings.jobs()
+            worlds = rings.shown_jobs()
             self._gauges.sample(worlds)
             now = time.monotonic()
             if self._screen is not None and now >= self._next:
@@ -84,7 +84,7 @@ class LiveOutput:
             return
         colours = None if os.environ.get("NO_COLOR") else "standard"
         lines = live_lines(
-            self._gauges.views(rings.jobs()),
+            self._gauges.views(rings.shown_jobs()),
             columns=screen.columns,
             rows=rows,
             notice=self._notice,

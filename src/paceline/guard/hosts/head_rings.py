@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,10 @@ from paceline.guard.hosts.ends_elsewhere import ends_of, was_first
 from paceline.guard.hosts.heard_hosts import HeardHosts
 from paceline.guard.hosts.known_hosts import HostProcess, KnownHost, beat_pause, with_host_names
 from paceline.guard.hosts.link import HeadLink
+from paceline.guard.hosts.viewing.sampled_job import ranks_to_show, sampled_job
+from paceline.guard.hosts.viewing.view_messages import WantGlances
 from paceline.guard.observe.kernel_view import ProcessHandle
+from paceline.guard.observe.local_rings import rank_of
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
 from paceline.guard.verdict.finding import Finding
@@ -60,6 +63,8 @@ class HeadRings(HeardHosts):
         self._link.wait(seconds, self.ends_descriptor)
         super().wait(0.0)
         self.hear()
+        if self._glances.is_due():
+            self._ask_glances()
 
     def stop_answering(self) -> None:
         """Leave watchers without an answer: they let ranks go on that wait for a word of ours."""
@@ -79,6 +84,34 @@ class HeadRings(HeardHosts):
     def _make_jobs(self) -> list[WatchedJob]:
         large, others = self._large.split(self._rings)
         return (self._jobs_of(others) if others else []) + self._large.jobs(large, self._hidden, self._early)
+
+    # what a view asks
+
+    def shown_jobs(self) -> list[WatchedJob]:
+        """Return the jobs for a view: as long as somebody looks, hosts tell once a second what their ranks do."""
+        self._glances.note_viewer()
+        jobs = self.jobs()
+        hosts = [host.name for host in self._hosts.values()]
+        large: list[WatchedJob] = [
+            sampled_job(world, table, self._glances.sampled(world), hosts, _reduced_job(world, jobs))
+            for world, table in self._large.tables.items()
+        ]
+        return [job for job in jobs if not isinstance(job, ReducedJob)] + large
+
+    def _ask_glances(self) -> None:
+        """Ask all hosts whose rings are mirrored, and those of large jobs for ranks that are shown."""
+        jobs, hosts = self.known_jobs(), list(self._hosts.values())
+        wanted = {world: ranks_to_show(table, _reduced_job(world, jobs)) for world, table in self._large.tables.items()}
+        self._glances.begin(map(rank_of, self.held_rings()), wanted)
+        asked: dict[int, dict[str, list[int]]] = {host.number: {} for host in self._mirrored}
+        for world, ranks in wanted.items():
+            for rank in ranks:
+                number = self._large.tables[world].host_of(rank)
+                if number >= 0:
+                    asked.setdefault(number, {}).setdefault(world, []).append(rank)
+        for number, by_world in asked.items():
+            if hosts[number].may_move():
+                self._send(hosts[number], WantGlances(by_world))
 
     # what the judge asks
 
@@ -193,3 +226,8 @@ class HeadRings(HeardHosts):
                 mirror.close()
         super().close()
         self._link.close(linger_seconds=0.5)
+
+
+def _reduced_job(world: str, jobs: Sequence[WatchedJob]) -> ReducedJob | None:
+    """Return the job of the followed ranks of a world."""
+    return next((job for job in jobs if isinstance(job, ReducedJob) and job.name == world), None)

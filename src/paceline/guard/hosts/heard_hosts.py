@@ -17,6 +17,8 @@ from paceline.guard.hosts.remote_process import RemoteProcess, is_elsewhere, pro
 from paceline.guard.hosts.settling import TakenReports
 from paceline.guard.hosts.taking_over import head_name, remove_mirrors
 from paceline.guard.hosts.tree.host_tree import HostTree, TreePlace
+from paceline.guard.hosts.viewing.glances_asked import AskedGlances
+from paceline.guard.hosts.viewing.view_messages import GlanceReport
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings
 
@@ -46,6 +48,7 @@ class HeardHosts(LocalRings):
         self._finding = b""  # as JSON, once there is one
         self._is_quiet = False  # nobody judges any more
         self._large = LargeJobs()
+        self._glances = AskedGlances()
         self._mirrored: list[KnownHost] = []  # hosts with ranks whose rings are held
         self._has_looked = self._is_look_due = False  # whether everybody looks who still lives, and is to look again
         self._counted_at = 0.0  # when it was last looked who is not heard of
@@ -140,6 +143,8 @@ class HeardHosts(LocalRings):
                 for pid, facts in message.facts.items():
                     if pid in host.processes:
                         host.processes[pid].note_facts(facts)
+            elif isinstance(message, GlanceReport):
+                self._glances.take(host.number, message, self._large.tables)
             elif isinstance(message, host_messages.Past):
                 if message.pid in host.mirrors:
                     host.mirrors[message.pid].take_parts(message.parts)

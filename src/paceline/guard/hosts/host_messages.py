@@ -11,7 +11,9 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-PROTOCOL = 5
+from paceline.guard.hosts.viewing.view_messages import GlanceReport, WantGlances
+
+PROTOCOL = 6
 MOST_BYTES = 8 << 20  # of one message
 MOST_RINGS = 1024  # of one host
 MOST_RANKS = 1 << 20  # of a job
@@ -196,8 +198,8 @@ class EndJob(msgspec.Struct, array_like=True, frozen=True, tag=8):
     finding: Annotated[bytes, msgspec.Meta(max_length=1 << 20)] = b""  # why, as JSON
 
 
-Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye | Passed
-Downward = Beat | Ask | GoOn | Follow | EndJob | Serve | MoveTo | PassOn | TellAnew
+Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye | Passed | GlanceReport
+Downward = Beat | Ask | GoOn | Follow | EndJob | Serve | MoveTo | PassOn | TellAnew | WantGlances
 _Message = TypeVar("_Message")
 _ENCODER = msgspec.msgpack.Encoder()
 _UPWARD: msgspec.msgpack.Decoder[Upward] = msgspec.msgpack.Decoder(Upward)

@@ -21,6 +21,8 @@ from paceline.guard.hosts.host_messages import (
 )
 from paceline.guard.hosts.ring_image import RingImage
 from paceline.guard.hosts.settling import ToldMarks
+from paceline.guard.hosts.viewing.glances_told import ToldGlances
+from paceline.guard.hosts.viewing.view_messages import GlanceReport, WantGlances
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import HeldRing, LocalRings, rank_of
 from paceline.guard.observe.rank_starts import StartedRank
@@ -67,6 +69,7 @@ class HostReports:
         self._noted_at = self._facts_at = 0.0
         self._is_whole = True
         self._states = ToldStates()
+        self._glances = ToldGlances(rings)
         self._followed: dict[str, set[int]] = {}  # what the head has asked for, by world
 
     def tell_everything(self) -> None:
@@ -83,6 +86,7 @@ class HostReports:
 
     def look(self) -> Report | None:
         """Return a report, if there is something to tell. The rings must have been looked at just before."""
+        self._glances.sample()
         rings = [report for held in self._by_end() if (report := self._look_at(held)) is not None]
         notes, problems = self._look_at_notes()
         worlds = self._states.changes()
@@ -194,6 +198,10 @@ class HostReports:
             and self._told[rank.process.pid].names and now - self._told[rank.process.pid].since < _YOUNG_SECONDS
         ]  # fmt: skip
         return FreshFacts(facts={process.pid: _facts(process) for process in young}) if young else None
+
+    def glances(self, want: WantGlances) -> GlanceReport | None:
+        """Return what ranks do, for somebody who looks; None if there is none to tell of."""
+        return self._glances.answer(want, shift_ns=self.shift_ns)
 
     def answer(self, ask: Ask) -> list[Past | Answer]:
         """Answer the second question: first the past calls of all ranks, then yes or no."""

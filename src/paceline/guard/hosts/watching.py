@@ -17,6 +17,7 @@ from paceline.guard.hosts import host_messages
 from paceline.guard.hosts.host_reports import HostReports
 from paceline.guard.hosts.link import LINK_ERRORS, WatcherLink
 from paceline.guard.hosts.tree.relay import Relay
+from paceline.guard.hosts.viewing.view_messages import WantGlances
 from paceline.guard.observe.local_rings import LocalRings
 
 LOOK_SECONDS = 0.02
@@ -127,6 +128,10 @@ class Watching:
             self._reports.let_go_on(message.pid)
         elif isinstance(message, host_messages.Follow):
             self._reports.follow(message.world, message.ranks)
+        elif isinstance(message, WantGlances):
+            glances = self._reports.glances(message)
+            if glances is not None:
+                self._link.send(host_messages.encode(glances))
         elif isinstance(message, host_messages.MoveTo):
             if message.address:
                 self._stop_serving()

@@ -1,24 +1,22 @@
 """What a live view shows of a run: states, rates, who waits, who comes last. It reads the rings that the judge reads.
 
-Nothing is asked of the ranks. The time they spend in calls is sampled; the rest comes from their last few records.
+Nothing is asked of the ranks. The time they spend in calls is sampled; the rest comes from their last few records. Of
+ranks on other hosts, their hosts tell the same while somebody looks.
 """
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from paceline.guard.observe.glances import CallShares, Glance
 from paceline.guard.observe.watched_job import WatchedJob
-from paceline.guard.observe.watched_rank import WatchedRank
-from paceline.guard.shared_memory import layout
-from paceline.guard.shared_memory.operations import BY_CODE, Family, shown_name
 from paceline.guard.verdict.snapshot import EndKind
-from paceline.guard.verdict.waits.waited_for import ranks_waited_for
 
 _WINDOW_SECONDS = 10.0  # over which rates are taken
-_FADE_SECONDS = 5.0  # how fast the past fades from the share of time in calls
 _SECONDS_PER_RANK = 200e-6  # between two samples, for each rank: with thousands there are fewer
 _RECENT, _FEW_RECENT, _MANY_RANKS = 32, 8, 256  # records of a rank that are read for each view, and for many ranks
 _SECONDS_PER_WAITED_FOR = 5e-3  # the same for working out who is waited for
@@ -39,11 +37,12 @@ class RankView:
     share_in_calls: float | None = None
     share_last: float | None = None
     detail: str = ""
+    host: str = ""  # its name, if the job runs on several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """One job of a run as it is shown."""
+    """One job of a run as it is shown: all its ranks, or some of them if it is a large one on several hosts."""
 
     world_size: int
     seconds: float  # since the run began, or the first rank was seen
@@ -60,24 +59,13 @@ class _JobHistory:
     """What is remembered of one job between views."""
 
     since: float
-    shares: dict[int, float] = field(default_factory=dict)  # rank -> fading sum of looks that found it in a call
-    weights: dict[int, float] = field(default_factory=dict)  # rank -> fading sum of all looks
+    shares: CallShares = field(default_factory=CallShares)
     counts: dict[int, dict[str, int]] = field(default_factory=dict)  # rank -> site -> calls made there
     counts_then: deque[tuple[float, dict[int, dict[str, int]]]] = field(default_factory=deque)  # (when, counts)
     compared: dict[str, int] = field(default_factory=dict)  # communicator -> last sequence whose arrivals were compared
     waited_for: tuple[int, ...] = ()
     waited_for_at: float = 0.0  # when that was worked out
     arrivals: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ARRIVALS))  # (last, ms late)
-
-    def add_sample(self, rank: int, *, is_inside: bool, keep: float) -> None:
-        """Take one more look at a rank into its share of time in calls; `keep` is the weight of the past."""
-        self.shares[rank] = self.shares.get(rank, 0.0) * keep + is_inside * (1.0 - keep)
-        self.weights[rank] = self.weights.get(rank, 0.0) * keep + (1.0 - keep)
-
-    def share_in_calls(self, rank: int) -> float | None:
-        """Return the share of its time that a rank was in calls lately; None before the first look."""
-        weight = self.weights.get(rank, 0.0)
-        return self.shares[rank] / weight if weight > 0 else None
 
 
 class Gauges:
@@ -100,12 +88,11 @@ class Gauges:
         if passed < _SECONDS_PER_RANK * sum(len(job.ranks) for job in jobs):
             return
         self._sampled = now
-        keep = max(0.0, 1.0 - passed / _FADE_SECONDS)
         for job in jobs:
             history = self._history_of(job)
             for rank, watched in job.ranks.items():
                 if not watched.process.ended_ns:
-                    history.add_sample(rank, is_inside=watched.reader.is_inside(), keep=keep)
+                    history.shares.add(rank, is_inside=watched.reader.is_inside(), seconds=passed)
 
     def views(self, jobs: Sequence[WatchedJob]) -> list[JobView]:
         """Return what is to be shown of each job that has a rank left; of the last one if none has."""
@@ -114,24 +101,27 @@ class Gauges:
 
     def _view(self, job: WatchedJob, history: _JobHistory) -> JobView:
         now = time.monotonic()
-        self._read_records(job, history, now)
+        glances = job.glances(_RECENT if len(job.ranks) <= _MANY_RANKS else _FEW_RECENT)
+        _note_glances(history, glances, now)
         site = _busiest_site(history)
         rates = _rates(history, site)
         last, by_ms, shares = _who_is_last(history)
+        here = socket.gethostname() if job.is_spread else ""
         ranks = []
-        for rank in range(job.world_size):
-            watched = job.ranks.get(rank)
-            if watched is None:
+        for rank in job.shown_ranks():
+            glance = glances.get(rank)
+            if glance is None:
                 ranks.append(RankView(rank=rank, state="absent", detail="has not joined the job yet"))
                 continue
-            ranks.append(
-                _rank_view(
-                    job, rank, watched,
+            told, view = glance.share_in_calls, _rank_view(job, rank, glance)
+            if view.state in ("running", "waiting"):
+                view = replace(
+                    view,
                     steps_per_second=rates.get(rank),
-                    share_in_calls=history.share_in_calls(rank),
+                    share_in_calls=told if told is not None else history.shares.share(rank),
                     share_last=shares.get(rank, 0.0) if shares else None,
                 )
-            )  # fmt: skip
+            ranks.append(replace(view, host=job.host_of(rank) or here))
         steps = [history.counts[rank].get(site, 0) for rank in history.counts] if site else []
         return JobView(
             world_size=job.world_size, seconds=now - history.since, ranks=tuple(ranks), step_site=site,
@@ -139,27 +129,19 @@ class Gauges:
             waited_for=_waited_for(job, history, ranks, now),
         )  # fmt: skip
 
-    def _read_records(self, job: WatchedJob, history: _JobHistory, now: float) -> None:
-        entered: dict[tuple[str, int], dict[int, int]] = {}  # (communicator, sequence) -> rank -> when it entered
-        sizes: dict[str, int] = {}
-        for rank, watched in job.ranks.items():
-            reader = watched.reader
-            reader.read_texts()
-            counts = history.counts.setdefault(rank, {})
-            for call in reader.recent(_RECENT if len(job.ranks) <= _MANY_RANKS else _FEW_RECENT):
-                operation = BY_CODE.get(call.operation)
-                if operation is None:
-                    continue  # half of a record that is being written
-                counts[reader.site(call.site)] = call.at_site
-                known = reader.communicators.get(call.communicator)
-                if operation.family is Family.COLLECTIVE and known is not None:
-                    identity = known.identity
-                    sizes[identity] = known.size
-                    entered.setdefault((identity, call.sequence), {})[rank] = call.entered_ns
-        history.counts_then.append((now, {rank: dict(counts) for rank, counts in history.counts.items()}))
-        while len(history.counts_then) > 2 and history.counts_then[1][0] < now - _WINDOW_SECONDS:
-            history.counts_then.popleft()
-        _compare_arrivals(history, entered, sizes)
+
+def _note_glances(history: _JobHistory, glances: Mapping[int, Glance], now: float) -> None:
+    entered: dict[tuple[str, int], dict[int, int]] = {}  # (communicator, sequence) -> rank -> when it entered
+    sizes: dict[str, int] = {}
+    for rank, glance in glances.items():
+        history.counts.setdefault(rank, {}).update(glance.counts)
+        for arrival in glance.arrivals:
+            sizes[arrival.communicator] = arrival.size
+            entered.setdefault((arrival.communicator, arrival.sequence), {})[rank] = arrival.entered_ns
+    history.counts_then.append((now, {rank: dict(counts) for rank, counts in history.counts.items()}))
+    while len(history.counts_then) > 2 and history.counts_then[1][0] < now - _WINDOW_SECONDS:
+        history.counts_then.popleft()
+    _compare_arrivals(history, entered, sizes)
 
 
 def _waited_for(job: WatchedJob, history: _JobHistory, ranks: Sequence[RankView], now: float) -> tuple[int, ...]:
@@ -168,7 +150,7 @@ def _waited_for(job: WatchedJob, history: _JobHistory, ranks: Sequence[RankView]
         return ()
     if now - history.waited_for_at >= _SECONDS_PER_WAITED_FOR * len(job.ranks):
         history.waited_for_at = now
-        history.waited_for = tuple(sorted(ranks_waited_for(job.snapshot(history=0))))
+        history.waited_for = tuple(sorted(job.waited_for()))
     return history.waited_for
 
 
@@ -224,32 +206,16 @@ def _rates(history: _JobHistory, site: str) -> dict[int, float]:
     }
 
 
-def _rank_view(
-    job: WatchedJob,
-    rank: int,
-    watched: WatchedRank,
-    *,
-    steps_per_second: float | None,
-    share_in_calls: float | None,
-    share_last: float | None,
-) -> RankView:
+def _rank_view(job: WatchedJob, rank: int, glance: Glance) -> RankView:
+    """Return the state of a rank, and the call that it is inside."""
     end = job.end(rank)
     if end is not None:
         state = "exited" if end.kind is EndKind.ABORTED else end.kind.value
         return RankView(rank=rank, state=state, site=end.site, detail=end.detail)
-    waiting = next((found for found in watched.reader.threads() if found is not None), None)
-    inside = waiting is not None and watched.reader.word(layout.LOST) & layout.LOST_THREADS == 0
-    if waiting is None or not inside:
-        return RankView(
-            rank=rank, state="running", steps_per_second=steps_per_second, share_in_calls=share_in_calls,
-            share_last=share_last,
-        )  # fmt: skip
-    call = waiting.call
-    return RankView(
-        rank=rank, state="waiting", call=shown_name(call.operation), site=call.site,
-        seconds=max(0.0, (time.monotonic_ns() - call.entered_ns) / 1e9),
-        steps_per_second=steps_per_second, share_in_calls=share_in_calls, share_last=share_last,
-    )  # fmt: skip
+    if not glance.call:
+        return RankView(rank=rank, state="running")
+    seconds = max(0.0, (time.monotonic_ns() - glance.entered_ns) / 1e9)
+    return RankView(rank=rank, state="waiting", call=glance.call, site=glance.site, seconds=seconds)
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -177,6 +177,10 @@ class LocalRings:
         """How many processes are ranks of a job, or have said that they will be."""
         return len(self._rings) + self._starts.num_started
 
+    def shown_jobs(self) -> list[WatchedJob]:
+        """Return the jobs for a view: somebody looks at them now."""
+        return self.jobs()
+
     def known_jobs(self) -> list[WatchedJob]:
         """Return the jobs that were known at the last look."""
         return list(self._jobs)

@@ -6,10 +6,11 @@ look, which finds it in the job that it is then in. See job_worlds.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from paceline.guard.observe.glances import Glance, glance_at
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.rank_ends import RankTexts, end_by_exception, rank_end
 from paceline.guard.observe.rank_starts import StartedRank, early_state
@@ -28,6 +29,7 @@ from paceline.guard.verdict.snapshot import (
     Stop,
     num_in_first_side,
 )
+from paceline.guard.verdict.waits.waited_for import ranks_waited_for
 
 _LAST_CALLS = 16
 _LOST_EPOCHS = layout.LOST_WINDOWS | layout.LOST_CHANNELS
@@ -85,6 +87,35 @@ class WatchedJob:
     def is_spread(self) -> bool:
         """Whether ranks of it run on other hosts."""
         return any(rank.process.host for rank in self.ranks.values())
+
+    def shown_ranks(self) -> Sequence[int]:
+        """Return the ranks that a view shows."""
+        return range(self.world_size)
+
+    def glances(self, num_calls: int) -> dict[int, Glance]:
+        """Return what ranks do now, with so many of their last calls, for a view.
+
+        Of ranks elsewhere it is what their hosts have told, as long as they are asked. Then arrivals of ranks here are
+        those of the moment of the question, too: later calls are not known of all.
+        """
+        found = {}
+        for number, rank in self.ranks.items():
+            told = rank.glance
+            if told is not None and rank.process.host:
+                rank.reader.read_texts()  # how it ends is told there
+                found[number] = told
+                continue
+            glance = glance_at(rank.reader, num_calls=num_calls)
+            found[number] = glance if told is None else replace(glance, arrivals=told.arrivals)
+        return found
+
+    def host_of(self, number: int) -> str:
+        """Return the name of the host of a rank; empty if it is this one."""
+        return self.ranks[number].process.host
+
+    def waited_for(self) -> set[int]:
+        """Return the ranks that others wait for."""
+        return set(ranks_waited_for(self.snapshot(history=0)))
 
     def rank_in_world(self, number: int) -> int:
         """Return the rank that a number of a large job stands for; ranks of other worlds keep their numbers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from paceline.guard.observe.glances import Glance
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.ring_reader import RingReader
 
@@ -22,6 +23,7 @@ class WatchedRank:
     process: ProcessHandle
     kills_before: int  # processes that the kernel had killed for memory when the job was first seen
     memory: list[tuple[float, int]] = field(default_factory=list)  # (when, bytes), the last few
+    glance: Glance | None = None  # of the moment at which all hosts were asked, while somebody looks
 
     def note_memory(self) -> None:
         """Remember how much memory the rank holds, if the last look is old enough."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -61,11 +61,17 @@ def _head(views: Sequence[JobView]) -> Text:
         text.append("  no rank has joined yet", style="dim")
     for view in views:
         here = sum(1 for rank in view.ranks if rank.state != "absent")
-        text.append(f"  {here} of {view.world_size} ranks" if here < view.world_size else f"  {view.world_size} ranks")
+        text.append(f"  {here} of {view.world_size} ranks" if here < len(view.ranks) else f"  {_count(view)}")
         text.append(f"  {_clock(view.seconds)}", style="dim")
         if view.step_site:
             text.append(f"  step {view.steps} of {terminal_safe(view.step_site)}", style="dim")
     return text
+
+
+def _count(view: JobView) -> str:
+    """Return how many ranks there are, and how many of a large job are shown."""
+    is_whole = len(view.ranks) == view.world_size
+    return f"{view.world_size} ranks" if is_whole else f"{view.world_size:,} ranks, {len(view.ranks)} of them shown"
 
 
 def _table(views: Sequence[JobView], room: int, width: int) -> list[Text]:
@@ -143,7 +149,15 @@ def _cells(ranks: Sequence[RankView]) -> list[Text]:
 
 def _names(ranks: Sequence[RankView]) -> str:
     names = name_ranks(rank.rank for rank in ranks).partition(" ")[2]
-    return names if len(names) <= 24 else f"{len(ranks)} ranks, {ranks[0].rank} first"
+    names = names if len(names) <= 24 else f"{len(ranks)} ranks, {ranks[0].rank} first"
+    return f"{names}{_hosts(ranks)}"
+
+
+def _hosts(ranks: Iterable[RankView]) -> str:
+    """Return the hosts of some ranks in brackets, or how many there are; nothing if the job is on one."""
+    hosts = dict.fromkeys(terminal_safe(rank.host) for rank in ranks if rank.host)
+    names = ", ".join(hosts)
+    return f" ({names if len(names) <= 24 or len(hosts) == 1 else f'{len(hosts)} hosts'})" if hosts else ""
 
 
 def _rate(ranks: Sequence[RankView]) -> str:
@@ -168,23 +182,27 @@ def _sentences(view: JobView) -> list[str]:
     waiting = [rank for rank in view.ranks if rank.state == "waiting" and rank.seconds >= _LONG_SECONDS]
     if waiting:
         longest = max(waiting, key=lambda rank: rank.seconds)
-        wanted = f" for {_short_ranks(view.waited_for)}" if view.waited_for else ""
+        wanted = f" for {_named(view, view.waited_for)}" if view.waited_for else ""
         sentences.append(
-            f"{_short_ranks([rank.rank for rank in waiting])} waiting {longest.seconds:.0f} s in {longest.call} at "
+            f"{_named(view, [rank.rank for rank in waiting])} waiting {longest.seconds:.0f} s in {longest.call} at "
             f"{terminal_safe(longest.site)}{wanted}"
         )
-    if view.last_rank is not None:
-        share = view.ranks[view.last_rank].share_last
+    last = next((rank for rank in view.ranks if rank.rank == view.last_rank), None)
+    if last is not None:
+        share = last.share_last
         sentences.append(
-            f"rank {view.last_rank} is the last to reach {_percent(share)} of calls, "
+            f"{_named(view, [last.rank])} is the last to reach {_percent(share)} of calls, "
             f"{view.last_by_ms:.3g} ms after the median rank"
         )
     return sentences
 
 
-def _short_ranks(ranks: Sequence[int]) -> str:
+def _named(view: JobView, ranks: Sequence[int]) -> str:
+    """Name ranks in a sentence, or count them, with their hosts if there are several."""
     names = name_ranks(ranks)
-    return names if len(names) <= 40 else f"{len(ranks)} ranks"
+    wanted = set(ranks)
+    hosts = _hosts(rank for rank in view.ranks if rank.rank in wanted)
+    return f"{names if len(names) <= 40 else f'{len(ranks)} ranks'}{hosts}"
 
 
 def live_text(views: Sequence[JobView], warning: str = "") -> str:
@@ -195,7 +213,7 @@ def live_text(views: Sequence[JobView], warning: str = "") -> str:
         for rank in view.ranks:
             states[rank.state] = states.get(rank.state, 0) + 1
         counts = ", ".join(f"{states[state]} {state}" for state in _ORDER if state in states)
-        text = f"{view.world_size} ranks after {view.seconds:.0f} s: {counts}"
+        text = f"{_count(view)} after {view.seconds:.0f} s: {counts}"
         rate = _rate(view.ranks)
         if rate and view.step_site:
             text += f"; step {view.steps}, {rate} steps/s at {terminal_safe(view.step_site)}"

@@ -48,7 +48,7 @@ class MetricsOutput:
         if not self._exporters:
             return
         try:
-            jobs = rings.jobs()
+            jobs = rings.shown_jobs()
             self._gauges.sample(jobs)
             now = time.monotonic()
             if now < self._next or not jobs:

@@ -22,8 +22,10 @@ from paceline.guard.hosts.host_messages import AlikeRanks, WorldReport
 from paceline.guard.hosts.host_reports import HostReports
 from paceline.guard.hosts.keys import new_secret
 from paceline.guard.hosts.link import HeadLink, listen
+from paceline.guard.hosts.viewing import glances_asked
 from paceline.guard.hosts.watching import Watching
 from paceline.guard.judge.judge import Judge
+from paceline.guard.observe.gauges import Gauges, JobView
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings, rank_of
 from paceline.guard.observe.rank_starts import LaunchedJob, StartedRank, StartNote
@@ -38,6 +40,7 @@ from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_from_json, finding_to_json
 from paceline.guard.verdict.rank_names import WorldRank
 from paceline.process.procfs import start_time
+from paceline.report.live.live_view import live_lines, live_text
 from paceline.report.text.finding_text import finding_as_text
 
 ALL_REDUCE, BARRIER, BROADCAST = (BY_NAME[f"torch.{name}"].code for name in ("all_reduce", "barrier", "broadcast"))
@@ -413,3 +416,49 @@ def test_a_rank_that_failed_is_named_by_its_rank(job: LargeJob, pids: list[int])
         return sorted(rank for rank, _ in _failures(job.head.jobs()))
 
     job.until(lambda: failed() == [4, 9, 14])
+
+
+def test_a_view_shows_some_ranks_of_a_job_that_moves_and_nobody_is_followed_for_it(
+    job: LargeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking at a job must not change how it is judged."""
+    monkeypatch.setattr(glances_asked, "_ASK_SECONDS", 0.02)
+    ranks = job.ranks()
+    gauges = Gauges()
+    seen: list[JobView] = []
+
+    def has_seen() -> bool:
+        for rank in ranks:
+            rank.leave(rank.call(ALL_REDUCE))
+        jobs = job.head.shown_jobs()
+        gauges.sample(jobs)
+        seen.extend(gauges.views(jobs))
+        return bool(seen) and len(seen[-1].ranks) == 8 and all(rank.steps_per_second for rank in seen[-1].ranks)
+
+    job.until(has_seen)
+    view = seen[-1]
+    assert (view.world_size, [rank.rank for rank in view.ranks]) == (NUM, list(range(0, NUM, 2)))
+    assert all(rank.host for rank in view.ranks)
+    assert job.followed() == []
+    assert f"{NUM} ranks, 8 of them shown" in live_text([view])
+    assert f"{NUM} ranks, 8 of them shown" in live_lines([view], columns=100, rows=20)[1]
+
+
+def test_a_view_of_a_large_job_shows_followed_ranks_and_those_that_are_waited_for(job: LargeJob) -> None:
+    ranks = job.ranks()
+    for rank in ranks[:-1]:
+        rank.call(ALL_REDUCE)
+    job.until(lambda: len(job.followed()) >= 3)
+    gauges = Gauges()
+    views: list[JobView] = []
+
+    def waits_for_the_last() -> bool:
+        jobs = job.head.shown_jobs()
+        views.extend(gauges.views(jobs))
+        waiting = [rank.rank for rank in views[-1].ranks if rank.call == "all_reduce"]
+        return {*job.followed()} <= {*waiting} and any(rank.seconds > 1.0 for rank in views[-1].ranks)
+
+    job.until(waits_for_the_last)
+    assert {rank.rank for rank in views[-1].ranks} >= {0, 2, 4, 6, 8, 10, 12, *job.followed()}
+    assert set(views[-1].waited_for) <= {NUM - 1}
+    assert any(line.startswith("paceline: 15 ranks") for line in [live_text(views[-1:])])

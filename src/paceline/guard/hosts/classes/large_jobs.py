@@ -74,6 +74,11 @@ class LargeJobs:
             raise ValueError(f"it tells of {report.size} ranks of a job that has {table.world_size}")
         return table
 
+    @property
+    def tables(self) -> Mapping[str, RankTable]:
+        """In which states all ranks of each large job are, by its world."""
+        return self._tables
+
     def distrust(self, host: int) -> None:
         """Take the ranks of a host to do anything, whatever a relay says of them, until it has told everything."""
         self._relays[host] = -1
