@@ -76,6 +76,24 @@ def test_ranks_elsewhere_are_shown_as_they_move(job: LinkedJob, asked_often: Non
     assert not any(rank_of(held).reader.is_inside() for held in job.head.held_rings() if rank_of(held).process.host)
 
 
+def test_what_ranks_did_before_anybody_looked_is_not_a_rate(job: LinkedJob, asked_often: None) -> None:
+    ranks = [job.rank(number) for number in range(3)]
+    for _ in range(500):
+        for rank in ranks:
+            rank.recorder.unblock(rank.call(ALL_REDUCE))
+    job.until(lambda: job.num_seen() == 3)
+    gauges = Gauges()
+    rates: list[float | None] = []
+
+    def is_known() -> bool:
+        rates[:] = [rank.steps_per_second for rank in look(job, gauges).ranks]
+        assert not any(rates), "nobody has made a step since"
+        return None not in rates
+
+    job.until(is_known)
+    assert look(job, gauges).steps == 500
+
+
 def test_the_call_that_a_moving_rank_is_inside_is_seen_and_not_judged(
     job: LinkedJob, asked_often: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

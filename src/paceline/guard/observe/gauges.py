@@ -16,7 +16,7 @@ from paceline.guard.observe.glances import CallShares, Glance
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.verdict.snapshot import EndKind
 
-_WINDOW_SECONDS = 10.0  # over which rates are taken
+_WINDOW_SECONDS, _RATE_SECONDS = 10.0, 0.2  # over which rates are taken, at most and at least
 _SECONDS_PER_RANK = 200e-6  # between two samples, for each rank: with thousands there are fewer
 _RECENT, _FEW_RECENT, _MANY_RANKS = 32, 8, 256  # records of a rank that are read for each view, and for many ranks
 _SECONDS_PER_WAITED_FOR = 5e-3  # the same for working out who is waited for
@@ -134,7 +134,8 @@ def _note_glances(history: _JobHistory, glances: Mapping[int, Glance], now: floa
     entered: dict[tuple[str, int], dict[int, int]] = {}  # (communicator, sequence) -> rank -> when it entered
     sizes: dict[str, int] = {}
     for rank, glance in glances.items():
-        history.counts.setdefault(rank, {}).update(glance.counts)
+        if glance.counts is not None:
+            history.counts.setdefault(rank, {}).update(glance.counts)
         for arrival in glance.arrivals:
             sizes[arrival.communicator] = arrival.size
             entered.setdefault((arrival.communicator, arrival.sequence), {})[rank] = arrival.entered_ns
@@ -180,30 +181,40 @@ def _who_is_last(history: _JobHistory) -> tuple[int | None, float, dict[int, flo
     return rank, delays[len(delays) // 2], shares
 
 
+def _calls_made(history: _JobHistory, rank: int, site: str) -> tuple[int, float]:
+    """Return how many calls a rank has made at a line in the last seconds, and in how many.
+
+    They are counted from when its calls there were first known: what it did before anybody looked is not a rate.
+    """
+    ended, after = history.counts_then[-1]
+    for began, before in history.counts_then:
+        if site in before.get(rank, {}):
+            return after[rank][site] - before[rank][site], ended - began
+    return 0, 0.0
+
+
 def _busiest_site(history: _JobHistory) -> str:
     """Return the line at which most calls were made in the last seconds; if none were, in all."""
-    _, before = history.counts_then[0]
-    _, after = history.counts_then[-1]
     made: Counter[str] = Counter()
     in_all: Counter[str] = Counter()
-    for rank, counts in after.items():
+    for rank, counts in history.counts_then[-1][1].items():
         for site, count in counts.items():
             in_all[site] += count
-            made[site] += count - before.get(rank, {}).get(site, 0)
+            made[site] += _calls_made(history, rank, site)[0]
     chosen = (+made or in_all).most_common(1)
     return chosen[0][0] if chosen else ""
 
 
 def _rates(history: _JobHistory, site: str) -> dict[int, float]:
-    began, before = history.counts_then[0]
-    ended, after = history.counts_then[-1]
-    if not site or ended - began < 0.2:
-        return {}
-    return {
-        rank: (counts.get(site, 0) - before[rank].get(site, 0)) / (ended - began)
-        for rank, counts in after.items()
-        if rank in before
-    }
+    rates = {}
+    began, _ = history.counts_then[0]
+    for rank, counts in history.counts_then[-1][1].items():
+        if site in counts:
+            num, seconds = _calls_made(history, rank, site)
+            rates.update({rank: num / seconds} if seconds >= _RATE_SECONDS else {})
+        elif history.counts_then[-1][0] - began >= _RATE_SECONDS:
+            rates[rank] = 0.0
+    return rates
 
 
 def _rank_view(job: WatchedJob, rank: int, glance: Glance) -> RankView:

@@ -32,7 +32,8 @@ class Glance:
     call: str = ""  # the call that it is inside; empty if it runs
     site: str = ""
     entered_ns: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)  # site -> calls made there, of its last calls
+    # site -> calls made there, of its last calls; None if they are of long ago
+    counts: Mapping[str, int] | None = field(default_factory=dict)
     arrivals: tuple[Arrival, ...] = ()
     share_in_calls: float | None = None  # of its time of late, if the host of the rank has told it
 

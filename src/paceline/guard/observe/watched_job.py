@@ -106,6 +106,8 @@ class WatchedJob:
                 found[number] = told
                 continue
             glance = glance_at(rank.reader, num_calls=num_calls)
+            if rank.process.host:
+                glance = replace(glance, counts=None, arrivals=())
             found[number] = glance if told is None else replace(glance, arrivals=told.arrivals)
         return found
 

@@ -81,8 +81,8 @@ def _as_message(glance: Glance, share: float | None, shift_ns: int) -> RankGlanc
     )
 
 
-def _last(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return list(counts.items())[-MOST_SITES:]
+def _last(counts: Mapping[str, int] | None) -> list[tuple[str, int]]:
+    return list((counts or {}).items())[-MOST_SITES:]
 
 
 def read_glance(message: RankGlance) -> Glance:
