@@ -12,6 +12,7 @@ from paceline.cli.verb_io import add_metrics_option, check_positive, say
 from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
+    from paceline.guard.hosts.viewing.run_viewer import RunViewer
     from paceline.guard.run.run_registry import OngoingRun, RunOutcome
 
 
@@ -24,8 +25,9 @@ def add_to(verbs: Any) -> None:
         "It reads what the judge reads, changes nothing, and ends when the run ends; Ctrl-C leaves the run alone.",
     )
     parser.add_argument(
-        "folder", nargs="?", metavar="DIR", type=Path,
-        help="where the run was started, or its --out folder (default: the only run in progress)",
+        "where", nargs="?", metavar="DIR|HOST:PORT",
+        help="where the run was started, or its --out folder (default: the only run in progress); or the address that "
+        "a run on several hosts has printed, from any host with the same key",
     )  # fmt: skip
     parser.add_argument(
         "--every", type=float, default=10.0, metavar="S", help="without a terminal: seconds between lines (default: 10)"
@@ -36,14 +38,18 @@ def add_to(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the run until it ends; say how."""
+    from paceline.cli.desktop.attached_view import is_address
     from paceline.errors import InputError
     from paceline.guard.run.run_registry import find_runs
     from paceline.report.safe_text import terminal_safe
 
     every = check_positive("--every", options.every)
-    runs = find_runs(options.folder)
-    if not runs and options.folder is not None:
-        return _say_past_outcome(options.folder)
+    folder = Path(options.where) if options.where is not None else None
+    if folder is not None and is_address(options.where) and not folder.exists():
+        return _follow_elsewhere(options.where, every, options.metrics)
+    runs = find_runs(folder)
+    if not runs and folder is not None:
+        return _say_past_outcome(folder)
     if not runs:
         raise InputError("no run is in progress here: start one with paceline run")
     if len(runs) > 1:
@@ -70,14 +76,20 @@ def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
     began = time.monotonic() - (time.time() - run.began)
     metrics = metrics_output(asked, say, began=began, is_guard=False)
     say(f"paceline: watching {terminal_safe(' '.join(run.command))} (pid {run.pid}); Ctrl-C leaves it alone")
-    rings = LocalRings(run.folder)
+    rings, viewer = LocalRings(run.folder), _viewer_of(run)
     live = LiveOutput(every, began=began)
     num_warnings = 0
     try:
         while is_ongoing(run) and live.problem is None:
             rings.wait(LOOK_SECONDS)
-            live.look(rings)
-            metrics.look(rings)
+            if viewer is not None:
+                viewer.wait(0.0)
+            if viewer is not None and viewer.views is not None:
+                live.show(viewer.views)
+                metrics.show(viewer.views)
+            else:
+                live.look(rings)
+                metrics.look(rings)
             for warning in read_warnings(run)[num_warnings:]:
                 num_warnings += 1
                 live.warn(warning)
@@ -89,10 +101,62 @@ def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
         live.close()
         metrics.close()
         rings.close()
+        if viewer is not None:
+            viewer.close()
     if live.problem is not None and is_ongoing(run):  # otherwise the run ended and removed its folder under us
         raise InputError(live.problem)
     with outcome_file:
         return _say_outcome(read_outcome(outcome_file))
+
+
+def _viewer_of(run: OngoingRun) -> RunViewer | None:
+    """Return a view of a run on several hosts, of which the rings here do not tell all; None if it is on this one."""
+    from importlib.util import find_spec
+
+    if find_spec("zmq") is None or find_spec("msgspec") is None:
+        return None
+    from paceline.guard.hosts.link import LINK_ERRORS
+    from paceline.guard.hosts.viewing.run_viewer import RunViewer
+    from paceline.guard.run.several_hosts.viewers_place import find_place
+
+    place = find_place(run.folder)
+    try:
+        return RunViewer(*place) if place is not None else None
+    except LINK_ERRORS as error:
+        say(f"paceline: ranks on other hosts are shown as they last stood still: {error}")
+        return None
+
+
+def _follow_elsewhere(address: str, every: float, asked: Sequence[str]) -> int:
+    """Show a run on other hosts until it ends; say how."""
+    from paceline.cli.desktop.attached_view import attach, follow
+    from paceline.cli.desktop.live_output import LiveOutput
+    from paceline.errors import InputError
+    from paceline.report.metrics.metrics_output import metrics_output
+
+    metrics = metrics_output(asked, say, is_guard=False)
+    viewer = attach(address)
+    say(f"paceline: watching the run at {address}; Ctrl-C leaves it alone")
+    live = LiveOutput(every)
+
+    def look() -> bool:
+        live.show(viewer.views or ())
+        metrics.show(viewer.views or ())
+        return live.problem is None
+
+    try:
+        outcome = follow(viewer, address, look)
+    except KeyboardInterrupt:
+        live.close()
+        say("paceline: stopped watching; the run continues")
+        return 0
+    finally:
+        live.close()
+        metrics.close()
+        viewer.close()
+    if live.problem is not None:
+        raise InputError(live.problem)
+    return _say_outcome(outcome)
 
 
 def _say_past_outcome(folder: Path) -> int:

@@ -44,8 +44,12 @@ def test_ranks_of_one_host_open_no_port_and_say_nothing(
 def test_the_host_that_torch_names_has_the_head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     role, said = _role(monkeypatch, tmp_path, _TORCH | {"MASTER_ADDR": "127.0.0.1"})
     assert isinstance(role, HeadRole)
+    assert role.viewers is not None
+    port = role.viewers.listening.getsockname()[1]
     role.listening.close()
-    assert said == [f"watching other hosts through {role.address} (encrypted, with a key of this run)"]
+    role.viewers.listening.close()
+    watched = f"watching other hosts through {role.address} (encrypted, with a key of this run)"
+    assert said == [f"{watched}; to look on: paceline watch 127.0.0.1:{port}"]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,15 @@ def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_names, "own_addresses", lambda hosts: ["127.0.0.1"])
 
 
+def _end(role: HeadRole) -> int:
+    """Close the ports of a head; return that of viewers."""
+    assert role.viewers is not None
+    port = role.viewers.listening.getsockname()[1]
+    role.listening.close()
+    role.viewers.listening.close()
+    return int(port)
+
+
 def _role(command: str) -> tuple[HostRole, list[str]]:
     said: list[str] = []
     return host_role(command.split(), WatchOptions(on_unseen=said.append)), said
@@ -53,8 +62,8 @@ def test_a_launcher_that_starts_ranks_elsewhere_makes_a_head(command: str) -> No
     role, said = _role(command)
     assert isinstance(role, HeadRole)
     port = role.listening.getsockname()[1]
-    role.listening.close()
-    assert said == [f"watching other hosts through 127.0.0.1:{port} (encrypted, with a key of this run)"]
+    look_on = f"to look on: paceline watch 127.0.0.1:{_end(role)}"
+    assert said == [f"watching other hosts through 127.0.0.1:{port} (encrypted, with a key of this run); {look_on}"]
     assert role.variables["PACELINE_HEAD"] == f"127.0.0.1:{port}"
     assert role.variables["PACELINE_KEY"] == role.secret.hex()
     assert role.secret.hex() not in repr(role) + "".join(said)
@@ -63,7 +72,7 @@ def test_a_launcher_that_starts_ranks_elsewhere_makes_a_head(command: str) -> No
 def test_names_are_added_to_what_srun_hands_on_and_no_value() -> None:
     role, _ = _role("srun --export=PATH,HOME python train.py")
     assert isinstance(role, HeadRole)
-    role.listening.close()
+    _end(role)
     assert role.command[1].startswith("--export=PATH,HOME,PACELINE_HEAD,PACELINE_KEY,")
     assert role.secret.hex() not in role.command[1]
 
@@ -79,8 +88,8 @@ def test_the_first_task_of_a_step_is_the_head_of_the_others(monkeypatch: pytest.
     _as_task(monkeypatch, node=0, task=0)
     head, said = _role("python train.py")
     assert isinstance(head, HeadRole)
-    head.listening.close()
-    assert said == [f"watching the other tasks of this step through {head.address} (encrypted)"]
+    look_on = f"to look on: paceline watch localhost:{_end(head)}"
+    assert said == [f"watching the other tasks of this step through {head.address} (encrypted); {look_on}"]
     for node, task in ((0, 1), (1, 0), (1, 1)):
         _as_task(monkeypatch, node=node, task=task)
         role, said = _role("python train.py")
@@ -93,7 +102,9 @@ def test_tasks_of_one_host_meet_where_nobody_else_can_reach_them(monkeypatch: py
     role, _ = _role("python train.py")
     assert isinstance(role, HeadRole)
     listening = role.listening.getsockname()
-    role.listening.close()
+    assert role.viewers is not None
+    assert role.viewers.listening.getsockname()[0] == "127.0.0.1"
+    _end(role)
     assert listening == ("127.0.0.1", port_of(role.secret))
 
 
@@ -159,7 +170,7 @@ def test_a_key_that_cannot_be_used_does_not_stop_the_job(monkeypatch: pytest.Mon
 def test_arguments_of_the_script_stay_as_they_are(command: str) -> None:
     role, _ = _role(command)
     assert isinstance(role, HeadRole)
-    role.listening.close()
+    _end(role)
     assert list(role.command) == command.split()
 
 
@@ -168,7 +179,7 @@ def test_names_are_all_that_srun_hands_on_if_it_would_hand_on_none(value: str, m
     monkeypatch.setenv("SLURM_EXPORT_ENV", value)
     role, _ = _role(f"srun --export={value} python train.py")
     assert isinstance(role, HeadRole)
-    role.listening.close()
+    _end(role)
     assert role.command[1].startswith("--export=PACELINE_HEAD,PACELINE_KEY,")
     assert role.variables["SLURM_EXPORT_ENV"] == role.command[1].removeprefix("--export=")
 
@@ -176,7 +187,7 @@ def test_names_are_all_that_srun_hands_on_if_it_would_hand_on_none(value: str, m
 def test_names_are_added_to_a_list_that_is_a_word_of_its_own() -> None:
     role, _ = _role("srun --export PATH,HOME python train.py")
     assert isinstance(role, HeadRole)
-    role.listening.close()
+    _end(role)
     assert role.command[2].startswith("PATH,HOME,PACELINE_HEAD,PACELINE_KEY,")
     assert list(role.command[3:]) == ["python", "train.py"]
 
@@ -188,7 +199,7 @@ def test_only_an_option_of_open_mpi_itself_keeps_names_from_it(
     monkeypatch.setattr(handing_on, "open_mpi_version", lambda program: 4)
     role, _ = _role(f"mpirun --host {_FAR} {words}")
     assert isinstance(role, HeadRole)
-    role.listening.close()
+    _end(role)
     assert ("OMPI_MCA_mca_base_env_list" in role.variables) is hands_on
 
 
@@ -199,7 +210,7 @@ def test_ranks_are_told_of_which_batch_job_the_run_is(job: str, monkeypatch: pyt
     monkeypatch.setenv("SLURM_JOB_ID", job)
     role, _ = _role("srun --export=PATH python train.py")
     assert isinstance(role, HeadRole)
-    role.listening.close()
+    _end(role)
     assert role.variables.get("PACELINE_BATCH_JOB") == (f"SLURM_JOB_ID={job}" if job else None)
     assert ("PACELINE_BATCH_JOB" in role.command[1]) is bool(job)
 

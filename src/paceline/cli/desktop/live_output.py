@@ -6,10 +6,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from paceline.guard.judge.stragglers import Notice
-from paceline.guard.observe.gauges import Gauges
+from paceline.guard.observe.gauges import Gauges, JobView
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.launch.terminal import is_foreground
@@ -38,21 +39,33 @@ class LiveOutput:
 
     def look(self, rings: LocalRings) -> None:
         """Take a sample; show a new picture if it is time."""
+
+        def sample() -> tuple[Callable[[], Sequence[JobView]], int]:
+            worlds = rings.shown_jobs()
+            self._gauges.sample(worlds)
+            return lambda: self._gauges.views(worlds), sum(len(world.ranks) for world in worlds)
+
+        self._show(sample)
+
+    def show(self, views: Sequence[JobView]) -> None:
+        """Show what somebody else has seen, if it is time."""
+        self._show(lambda: (lambda: views, sum(len(view.ranks) for view in views)))
+
+    def _show(self, sample: Callable[[], tuple[Callable[[], Sequence[JobView]], int]]) -> None:
         if self.problem is not None:
             return
         try:
-            worlds = rings.shown_jobs()
-            self._gauges.sample(worlds)
+            views, num_ranks = sample()
             now = time.monotonic()
             if self._screen is not None and now >= self._next:
-                self._next = now + max(_SECONDS, _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds))
-                self._paint(self._screen, rings)
+                self._next = now + max(_SECONDS, _SECONDS_PER_RANK * num_ranks)
+                self._paint(self._screen, views)
             elif self._screen is None and now >= min(self._next, self._next_line):
-                self._next = now + max(_SECONDS, _SECONDS_PER_RANK * sum(len(world.ranks) for world in worlds))
-                views = self._gauges.views(worlds)  # even if none is printed: a rate needs several
+                self._next = now + max(_SECONDS, _SECONDS_PER_RANK * num_ranks)
+                shown = views()  # even if none is printed: a rate needs several
                 if now >= self._next_line:
                     self._next_line = now + self._every
-                    print(live_text(views, self._warning), file=sys.stderr, flush=True)
+                    print(live_text(shown, self._warning), file=sys.stderr, flush=True)
         except Exception as error:
             self.problem = f"the live view itself failed: {type(error).__name__}: {error}"
             self.close()
@@ -76,7 +89,7 @@ class LiveOutput:
             except OSError as error:
                 self.problem = f"the terminal is no longer there: {error.strerror}"
 
-    def _paint(self, screen: Screen, rings: LocalRings) -> None:
+    def _paint(self, screen: Screen, views: Callable[[], Sequence[JobView]]) -> None:
         rows = screen.room
         if rows == 0 or not is_foreground():
             screen.hide()
@@ -84,7 +97,7 @@ class LiveOutput:
             return
         colours = None if os.environ.get("NO_COLOR") else "standard"
         lines = live_lines(
-            self._gauges.views(rings.shown_jobs()),
+            views(),
             columns=screen.columns,
             rows=rows,
             notice=self._notice,

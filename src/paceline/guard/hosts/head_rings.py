@@ -19,9 +19,10 @@ from paceline.guard.hosts.classes.reduced_job import ReducedJob
 from paceline.guard.hosts.ends_elsewhere import ends_of, was_first
 from paceline.guard.hosts.heard_hosts import HeardHosts
 from paceline.guard.hosts.known_hosts import HostProcess, KnownHost, beat_pause, with_host_names
-from paceline.guard.hosts.link import HeadLink
+from paceline.guard.hosts.link import LINK_ERRORS, HeadLink
 from paceline.guard.hosts.viewing.sampled_job import ranks_to_show, sampled_job
 from paceline.guard.hosts.viewing.view_messages import WantGlances
+from paceline.guard.hosts.viewing.view_service import ViewService
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import rank_of
 from paceline.guard.observe.watched_job import WatchedJob
@@ -44,11 +45,25 @@ class HeadRings(HeardHosts):
         link: By which watchers are spoken to.
         address: Where they find us, as people read it.
         owns_hosts: Whether ranks on other hosts must not outlive the launcher here; otherwise they have their own.
+        serve_viewers: Begins to show the run to whoever looks from elsewhere; None if nobody can.
     """
 
-    def __init__(self, folder: Path, link: HeadLink, address: str, *, owns_hosts: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        link: HeadLink,
+        address: str,
+        *,
+        owns_hosts: bool = True,
+        serve_viewers: Callable[[], ViewService] | None = None,
+    ) -> None:
         super().__init__(folder, link, owns_hosts=owns_hosts)
         self.address = address
+        self._viewing: ViewService | None = None
+        try:
+            self._viewing = serve_viewers() if serve_viewers is not None else None
+        except LINK_ERRORS as error:  # hosts are watched all the same
+            self._note_trouble(f"nobody else can look at this run: {error}")
         self._unseen: frozenset[object] = frozenset()
         self._unseen_since = time.monotonic()
         self._settled: dict[bytes, int] | None = None  # reports of which all hosts have said that they still hold
@@ -59,12 +74,13 @@ class HeadRings(HeardHosts):
         """Wait for the given time, until a process here has ended or until a watcher says something."""
         if self._is_quiet:
             super().wait(seconds)
-            return
-        self._link.wait(seconds, self.ends_descriptor)
-        super().wait(0.0)
-        self.hear()
-        if self._glances.is_due():
-            self._ask_glances()
+        else:
+            self._link.wait(seconds, self.ends_descriptor)
+            super().wait(0.0)
+            self.hear()
+            if self._glances.is_due():
+                self._ask_glances()
+        self._serve_viewers()
 
     def stop_answering(self) -> None:
         """Leave watchers without an answer: they let ranks go on that wait for a word of ours."""
@@ -89,14 +105,27 @@ class HeadRings(HeardHosts):
 
     def shown_jobs(self) -> list[WatchedJob]:
         """Return the jobs for a view: as long as somebody looks, hosts tell once a second what their ranks do."""
+        return self._shown(self.jobs())
+
+    def _shown(self, jobs: Sequence[WatchedJob]) -> list[WatchedJob]:
         self._glances.note_viewer()
-        jobs = self.jobs()
         hosts = [host.name for host in self._hosts.values()]
         large: list[WatchedJob] = [
             sampled_job(world, table, self._glances.sampled(world), hosts, _reduced_job(world, jobs))
             for world, table in self._large.tables.items()
         ]
         return [job for job in jobs if not isinstance(job, ReducedJob)] + large
+
+    def _serve_viewers(self) -> None:
+        """Show the run to viewers elsewhere. A fault in that never reaches the run."""
+        if self._viewing is None:
+            return
+        try:
+            self._viewing.turn(lambda: self._shown(self.known_jobs()))
+        except Exception as error:
+            self._note_trouble(f"nobody else can look at this run any more: {type(error).__name__}: {error}")
+            viewing, self._viewing = self._viewing, None
+            viewing.close()
 
     def _ask_glances(self) -> None:
         """Ask all hosts whose rings are mirrored, and those of large jobs for ranks that are shown."""
@@ -225,6 +254,8 @@ class HeadRings(HeardHosts):
             for mirror in host.mirrors.values():
                 mirror.close()
         super().close()
+        if self._viewing is not None:
+            self._viewing.close()
         self._link.close(linger_seconds=0.5)
 
 

@@ -67,21 +67,42 @@ def key_file() -> Path:
     return Path.home() / _FILE
 
 
-def user_secret() -> bytes:
-    """Return this user's secret; it is made if there is none. On a shared home folder all hosts find the same.
+def user_secret(*, is_made: bool = True) -> bytes:
+    """Return this user's secret. On a shared home folder all hosts find the same.
+
+    Args:
+        is_made: Whether it is made if there is none.
 
     Raises:
-        InputError: Others can read the file, or it cannot be made.
+        InputError: Others can read the file, or it cannot be made; or there is none, and none is to be made.
     """
-    path = key_file()
+    try:
+        path = key_file()
+    except RuntimeError as error:
+        raise InputError(f"there is no home folder for a key: {error}") from None
     try:
         if not path.exists():
+            if not is_made:
+                raise InputError(f"there is no key in {path}: copy it from a host of the run, or set {KEY}")
             _make_file(path)
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise InputError(f"others can read {path}: make it yours alone (chmod 600), or remove it for a new one")
         return read_secret(read_private(path, most=4096).decode().strip())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the key in {path} cannot be used: {error}") from None
+
+
+def viewers_secret(*, is_made: bool) -> bytes:
+    """Return the secret of those who look at runs of this user: it follows from the user's, and opens nothing else.
+
+    Args:
+        is_made: Whether a secret of the user is made if there is none.
+
+    Raises:
+        InputError: There is none, or it cannot be used.
+    """
+    own = os.environ.get(KEY)
+    return derive_secret(read_secret(own) if own else user_secret(is_made=is_made), "viewers")
 
 
 def _make_file(path: Path) -> None:

@@ -100,6 +100,14 @@ def read_outcome(file: IO[str]) -> RunOutcome | None:
         return None
 
 
+def outcome_text(folder: Path) -> bytes:
+    """Return what a run has written of how it ended; nothing if it has not."""
+    try:
+        return read_private(folder / _OUTCOME, most=_MOST_BYTES)
+    except OSError:  # there was no room for it, or the folder has gone
+        return b""
+
+
 def parse_outcome(value: Any, records: Path | None = None) -> RunOutcome:
     """Return the outcome that a diagnosis holds; raise ValueError, TypeError or KeyError if it is not a diagnosis.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from paceline.errors import InputError
-from paceline.guard.observe.gauges import Gauges
+from paceline.guard.observe.gauges import Gauges, JobView
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.report.metrics.exporter import STARTS_PROCESSES, MetricsExporter, make_exporter
 from paceline.report.metrics.loader_work import WorkNotes
@@ -62,6 +62,13 @@ class MetricsOutput:
             self._give_up("metrics", list(self._exporters), error)
             return
         self.export_all(measures, seconds=now - self._began)
+
+    def show(self, views: Sequence[JobView]) -> None:
+        """Export what somebody else has seen, if it is time; the notes of loaders are not among that."""
+        now = time.monotonic()
+        if self._exporters and views and now >= self._next:
+            self._next = now + _SECONDS + _SECONDS_PER_RANK * sum(len(view.ranks) for view in views)
+            self.export_all(find_measures(views), seconds=now - self._began)
 
     def export_all(self, measures: Sequence[Measure], *, seconds: float) -> None:
         """Hand measures to every exporter; one that fails is told, and not asked again."""

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ from paceline.launch.launcher_command.node_command import (
 
 if TYPE_CHECKING:
     import socket
+
+    from paceline.guard.run.several_hosts.viewers_place import ViewersPlace
 
 _NEEDED = ("zmq", "msgspec")
 _KEY = "PACELINE_KEY"
@@ -69,6 +72,7 @@ class HeadRole(HostRole):
     secret: bytes = field(repr=False)
     address: str
     owns_hosts: bool
+    viewers: ViewersPlace | None = None
 
     def rings(self, folder: Path) -> LocalRings:
         """Return the records of all hosts."""
@@ -76,7 +80,8 @@ class HeadRole(HostRole):
         from paceline.guard.hosts.link import HeadLink
 
         link = HeadLink(self.listening, self.secret)
-        return HeadRings(folder, link, self.address, owns_hosts=self.owns_hosts)
+        serve = partial(self.viewers.serve, folder) if self.viewers is not None else None
+        return HeadRings(folder, link, self.address, owns_hosts=self.owns_hosts, serve_viewers=serve)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +203,10 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
     # only those that are set: Open MPI aborts for others
     names = [*variables, RUN_FOLDER, "PYTHONPATH", *variables_of(options)]
     variables |= handing_on(command, names, os.environ)
-    _say_head(options, address)
+    viewers = _say_head(options, _through(address), addresses[0], shown=addresses[0])
     return HeadRole(
         command=with_names(command, names), variables=variables, listening=listening, secret=secret,
-        address=address, owns_hosts=True,
+        address=address, owns_hosts=True, viewers=viewers,
     )  # fmt: skip
 
 
@@ -218,8 +223,10 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
         options.on_unseen(f"the ranks of this host are judged with all others by Paceline at {address} (encrypted)")
         return FollowerRole(command=command, address=address, secret=secret)
     listening = listen(own_address(meeting.host), port)
-    _say_head(options, address)
-    return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
+    viewers = _say_head(options, _through(address), own_address(meeting.host), shown=meeting.host)
+    return HeadRole(
+        command=command, listening=listening, secret=secret, address=address, owns_hosts=False, viewers=viewers
+    )
 
 
 def _task_role(command: Sequence[str], task: StepTask, options: WatchOptions) -> HostRole:
@@ -233,9 +240,12 @@ def _task_role(command: Sequence[str], task: StepTask, options: WatchOptions) ->
     address = _shown(host, port)
     if not task.is_first:
         return FollowerRole(command=command, address=address, secret=secret, is_quiet=True, part=task.number)
-    listening = listen(own_address(host) if len(task.hosts) > 1 else host, port)
-    options.on_unseen(f"watching the other tasks of this step through {address} (encrypted)")
-    return HeadRole(command=command, listening=listening, secret=secret, address=address, owns_hosts=False)
+    own = own_address(host) if len(task.hosts) > 1 else host
+    listening = listen(own, port)
+    viewers = _say_head(options, f"the other tasks of this step through {address} (encrypted)", own, shown=host)
+    return HeadRole(
+        command=command, listening=listening, secret=secret, address=address, owns_hosts=False, viewers=viewers
+    )
 
 
 def _job_secret(job: str) -> bytes:
@@ -246,8 +256,29 @@ def _job_secret(job: str) -> bytes:
     return derive_secret(read_secret(own) if own else user_secret(), job)
 
 
-def _say_head(options: WatchOptions, address: str) -> None:
-    options.on_unseen(f"watching other hosts through {address} (encrypted, with a key of this run)")
+def _say_head(options: WatchOptions, what: str, own: str, *, shown: str) -> ViewersPlace | None:
+    """Say what is watched, and how others can look on; return where, None if that is not possible.
+
+    Args:
+        options: Of the run.
+        what: What is watched, and through which address.
+        own: The address of this host that others reach.
+        shown: The same, as people write it.
+    """
+    from paceline.guard.run.several_hosts.viewers_place import viewers_place
+
+    viewers = None
+    try:
+        viewers = viewers_place(own)
+        how = viewers.how_to_look(shown)
+    except OSError as error:
+        how = f"nobody else can look on: {error}"
+    options.on_unseen(f"watching {what}; {how}")
+    return viewers
+
+
+def _through(address: str) -> str:
+    return f"other hosts through {address} (encrypted, with a key of this run)"
 
 
 def _shown(host: str, port: int) -> str:
