@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import time
 
+import msgspec
 import pytest
 from tests.guard.hosts.linked_job import ALL_REDUCE, BARRIER, LinkedJob, let_watchers_look
 
 from paceline.guard.hosts import host_messages
+from paceline.guard.hosts.host_reports import HostReports
 from paceline.guard.hosts.link import HeadLink, WatcherLink
 from paceline.guard.hosts.viewing import glances_asked
 from paceline.guard.hosts.viewing.view_messages import GlanceReport, RankGlance, WantGlances
@@ -74,6 +76,34 @@ def test_ranks_elsewhere_are_shown_as_they_move(job: LinkedJob, asked_often: Non
     assert {rank.host for rank in seen[-1].ranks} == {socket.gethostname()}
     assert seen[-1].steps <= num_calls
     assert not any(rank_of(held).reader.is_inside() for held in job.head.held_rings() if rank_of(held).process.host)
+
+
+def test_nobody_is_called_last_by_less_than_clocks_may_be_apart(
+    job: LinkedJob, asked_often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = [job.rank(number) for number in range(3)]
+    job.until(lambda: job.num_seen() == 3)
+    gauges = Gauges()
+    apart_ns = [10**12]
+    real = HostReports.glances
+
+    def glances(self: HostReports, want: WantGlances) -> GlanceReport | None:
+        report = real(self, want)
+        return msgspec.structs.replace(report, error_ns=apart_ns[0]) if report is not None else None
+
+    monkeypatch.setattr(HostReports, "glances", glances)
+
+    def shares() -> list[float | None]:
+        for number, rank in enumerate(ranks):
+            time.sleep(0.005 if number == 2 else 0.0)
+            rank.recorder.unblock(rank.call(ALL_REDUCE))
+        view = look(job, gauges)
+        assert view.last_rank is None
+        return [rank.share_last for rank in view.ranks]
+
+    job.until(lambda: (shares()[2] or 0.0) > 0.9 and len(next(iter(gauges._histories.values())).arrivals) > 10)
+    apart_ns[0] = 1
+    job.until(lambda: look(job, gauges).last_rank == 2)
 
 
 def test_what_ranks_did_before_anybody_looked_is_not_a_rate(job: LinkedJob, asked_often: None) -> None:

@@ -201,7 +201,7 @@ class HostReports:
 
     def glances(self, want: WantGlances) -> GlanceReport | None:
         """Return what ranks do, for somebody who looks; None if there is none to tell of."""
-        return self._glances.answer(want, shift_ns=self.shift_ns)
+        return self._glances.answer(want, shift_ns=self.end_shift_ns, error_ns=self.end_error_ns)
 
     def answer(self, ask: Ask) -> list[Past | Answer]:
         """Answer the second question: first the past calls of all ranks, then yes or no."""

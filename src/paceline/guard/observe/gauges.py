@@ -63,6 +63,7 @@ class _JobHistory:
     counts: dict[int, dict[str, int]] = field(default_factory=dict)  # rank -> site -> calls made there
     counts_then: deque[tuple[float, dict[int, dict[str, int]]]] = field(default_factory=deque)  # (when, counts)
     compared: dict[str, int] = field(default_factory=dict)  # communicator -> last sequence whose arrivals were compared
+    error_ns: int = 0  # by how much times of ranks may be wrong, on several hosts
     waited_for: tuple[int, ...] = ()
     waited_for_at: float = 0.0  # when that was worked out
     arrivals: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ARRIVALS))  # (last, ms late)
@@ -133,9 +134,11 @@ class Gauges:
 def _note_glances(history: _JobHistory, glances: Mapping[int, Glance], now: float) -> None:
     entered: dict[tuple[str, int], dict[int, int]] = {}  # (communicator, sequence) -> rank -> when it entered
     sizes: dict[str, int] = {}
+    history.error_ns = 0
     for rank, glance in glances.items():
         if glance.counts is not None:
             history.counts.setdefault(rank, {}).update(glance.counts)
+        history.error_ns = max(history.error_ns, glance.error_ns)
         for arrival in glance.arrivals:
             sizes[arrival.communicator] = arrival.size
             entered.setdefault((arrival.communicator, arrival.sequence), {})[rank] = arrival.entered_ns
@@ -176,9 +179,10 @@ def _who_is_last(history: _JobHistory) -> tuple[int | None, float, dict[int, flo
     shares = {rank: count / len(history.arrivals) for rank, count in counts.items()}
     rank, count = counts.most_common(1)[0]
     delays = sorted(delay for late, delay in history.arrivals if late == rank)
-    if count < 3 or shares[rank] < max(0.4, 1.5 / max(2, len(history.counts))):
+    delay = delays[len(delays) // 2]
+    if count < 3 or shares[rank] < max(0.4, 1.5 / max(2, len(history.counts))) or delay * 1e6 <= history.error_ns:
         return None, 0.0, shares
-    return rank, delays[len(delays) // 2], shares
+    return rank, delay, shares
 
 
 def _calls_made(history: _JobHistory, rank: int, site: str) -> tuple[int, float]:

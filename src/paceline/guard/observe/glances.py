@@ -35,6 +35,7 @@ class Glance:
     # site -> calls made there, of its last calls; None if they are of long ago
     counts: Mapping[str, int] | None = field(default_factory=dict)
     arrivals: tuple[Arrival, ...] = ()
+    error_ns: int = 0  # by how much its times may be wrong, if the clock is that of another host
     share_in_calls: float | None = None  # of its time of late, if the host of the rank has told it
 
 

@@ -128,11 +128,11 @@ def _rows(view: JobView, room: int) -> list[tuple[RankView, ...]]:
 def _cells(ranks: Sequence[RankView]) -> list[Text]:
     first = ranks[0]
     states = sorted({rank.state for rank in ranks}, key=_ORDER.index)
-    calls = {(rank.call, rank.site) for rank in ranks}
+    calls = {(rank.call, rank.site) for rank in ranks if rank.call}
     if len(calls) > 1:
         where = f"{len(calls)} different calls"
-    elif first.call:
-        where = f"{first.call} at {first.site}"
+    elif calls:
+        where = " at ".join(*calls)
     else:
         where = f"{first.detail} {first.site}".strip()
     waits = [rank.seconds for rank in ranks if rank.state == "waiting"]

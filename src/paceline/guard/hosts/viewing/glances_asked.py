@@ -61,10 +61,10 @@ class AskedGlances:
         for pid, told in report.glances.items():
             rank = self._ranks.get(process_number(host, pid))
             if rank is not None:
-                rank.glance = read_glance(told)
+                rank.glance = read_glance(told, report.error_ns)
         for world, number, told in report.sampled:
             if number in self._wanted.get(world, ()) and tables[world].host_of(number) == host:
-                self._sampled[world][number] = read_glance(told)
+                self._sampled[world][number] = read_glance(told, report.error_ns)
 
     def sampled(self, world: str) -> Mapping[int, Glance]:
         """Return what hosts have told of ranks of a large job."""

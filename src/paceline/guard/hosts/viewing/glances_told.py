@@ -44,12 +44,12 @@ class ToldGlances:
                 self._shares.add(process.pid, is_inside=is_inside, seconds=now - self._sampled_at)
         self._sampled_at = now
 
-    def answer(self, want: WantGlances, *, shift_ns: int) -> GlanceReport | None:
+    def answer(self, want: WantGlances, *, shift_ns: int, error_ns: int) -> GlanceReport | None:
         """Return what ranks do, with times moved to the head's clock; None if there is none to tell of."""
         if self._wanted_at is None:
             self._shares, self._sampled_at = CallShares(), time.monotonic()
         self._wanted_at = time.monotonic()
-        report = GlanceReport({}, [])
+        report = GlanceReport({}, [], error_ns)
         for held in self._rings.held_rings()[:MOST_GLANCES]:
             if rank_of(held).process.ended_ns:
                 continue
@@ -85,11 +85,11 @@ def _last(counts: Mapping[str, int] | None) -> list[tuple[str, int]]:
     return list((counts or {}).items())[-MOST_SITES:]
 
 
-def read_glance(message: RankGlance) -> Glance:
-    """Return what a host has told of a rank."""
+def read_glance(message: RankGlance, error_ns: int) -> Glance:
+    """Return what a host has told of a rank, with times that may be wrong by so much."""
     return Glance(
         call=message.call, site=message.site, entered_ns=message.entered_ns, counts=dict(message.counts),
-        share_in_calls=message.share,
+        share_in_calls=message.share, error_ns=error_ns,
         arrivals=tuple(
             Arrival(communicator=name, size=size, sequence=sequence, entered_ns=entered_ns)
             for name, size, entries in message.arrivals

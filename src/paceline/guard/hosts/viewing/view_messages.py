@@ -49,6 +49,7 @@ class GlanceReport(msgspec.Struct, array_like=True, frozen=True, tag=25):
 
     glances: Annotated[dict[_Pid, RankGlance], msgspec.Meta(max_length=MOST_GLANCES)]
     sampled: Annotated[list[tuple[_Name, _Count, RankGlance]], msgspec.Meta(max_length=MOST_GLANCES)]  # world, rank
+    error_ns: _Count = 0  # by how much times may be wrong, because clocks are compared over a network
 
 
 class Attach(msgspec.Struct, array_like=True, frozen=True, tag=32):
