@@ -86,7 +86,7 @@ def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
                 viewer.wait(0.0)
             if viewer is not None and viewer.views is not None:
                 live.show(viewer.views)
-                metrics.show(viewer.views)
+                metrics.show(viewer.views, run.folder)
             else:
                 live.look(rings)
                 metrics.look(rings)

@@ -47,9 +47,10 @@ def start(
     *,
     errors: IO[str] | int = subprocess.PIPE,
 ) -> subprocess.Popen[str]:
-    """Start a command on a host."""
+    """Start a command on a host; a key that it makes is not that of who runs the tests."""
+    own = {"HOME": str(cluster.folder)}
     return subprocess.Popen(
-        cluster.on(host, command), env=environment() | dict(variables or {}), cwd=cluster.folder, text=True,
+        cluster.on(host, command), env=environment() | own | dict(variables or {}), cwd=cluster.folder, text=True,
         stdout=subprocess.PIPE, stderr=errors,
     )  # fmt: skip
 

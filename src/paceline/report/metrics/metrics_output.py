@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Self
 
 from paceline.errors import InputError
@@ -63,12 +64,27 @@ class MetricsOutput:
             return
         self.export_all(measures, seconds=now - self._began)
 
-    def show(self, views: Sequence[JobView]) -> None:
-        """Export what somebody else has seen, if it is time; the notes of loaders are not among that."""
+    def show(self, views: Sequence[JobView], folder: Path | None = None) -> None:
+        """Export what the head of a run has seen, if it is time.
+
+        Args:
+            views: What it has seen.
+            folder: The folder of the run, where loaders leave their notes; None if it is not here.
+        """
         now = time.monotonic()
-        if self._exporters and views and now >= self._next:
-            self._next = now + _SECONDS + _SECONDS_PER_RANK * sum(len(view.ranks) for view in views)
-            self.export_all(find_measures(views), seconds=now - self._began)
+        if not self._exporters or not views or now < self._next:
+            return
+        self._next = now + _SECONDS + _SECONDS_PER_RANK * sum(len(view.ranks) for view in views)
+        if folder is not None:
+            self._notes = self._notes or WorkNotes(folder)
+        try:
+            measures = find_measures(views, self._notes.recent() if self._notes is not None else None)
+        except FileNotFoundError:  # the run has just ended and removed its folder
+            return
+        except Exception as error:
+            self._give_up("metrics", list(self._exporters), error)
+            return
+        self.export_all(measures, seconds=now - self._began)
 
     def export_all(self, measures: Sequence[Measure], *, seconds: float) -> None:
         """Hand measures to every exporter; one that fails is told, and not asked again."""
