@@ -111,9 +111,9 @@ def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
 
 def _viewer_of(run: OngoingRun) -> RunViewer | None:
     """Return a view of a run on several hosts, of which the rings here do not tell all; None if it is on this one."""
-    from importlib.util import find_spec
+    from paceline.guard.run.run_registry import VIEWERS
 
-    if find_spec("zmq") is None or find_spec("msgspec") is None:
+    if not (run.folder / VIEWERS).exists():
         return None
     from paceline.guard.hosts.link import LINK_ERRORS
     from paceline.guard.hosts.viewing.run_viewer import RunViewer

@@ -192,6 +192,7 @@ def test_a_fault_in_showing_does_not_reach_the_run(shown: ShownJob, monkeypatch:
     monkeypatch.setattr(ViewService, "_show", fail)
     shown.until(lambda: shown.job.head._viewing is None)
     assert "nobody else can look at this run any more: RuntimeError: no" in shown.job.head.problems()
+    assert viewer.outcome is None  # the run has not ended
     shown.job.rank(1)
     shown.until(lambda: shown.job.num_seen() == 1)
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from paceline.errors import InputError
+from paceline.report.safe_text import terminal_safe
 
 if TYPE_CHECKING:
     from paceline.guard.hosts.viewing.run_viewer import RunViewer
@@ -71,13 +72,17 @@ def _await_answer(viewer: RunViewer, address: str) -> None:
     deadline = time.monotonic() + _ANSWER_SECONDS
     while viewer.views is None and viewer.outcome is None:
         viewer.wait(_WAIT_SECONDS)
-        if viewer.why_not:
-            raise InputError(f"{address} shows nothing: {viewer.why_not}")
+        _check_it_shows(viewer, address)
         if time.monotonic() > deadline:
             raise InputError(
                 f"{address} does not let this key in: it must be the address that the run has printed after `paceline "
                 "watch`, and the same key there and here (~/.config/paceline/key, or PACELINE_KEY)"
             )
+
+
+def _check_it_shows(viewer: RunViewer, address: str) -> None:
+    if viewer.why_not:
+        raise InputError(f"{address} shows nothing: {terminal_safe(viewer.why_not)}")
 
 
 def follow(viewer: RunViewer, address: str, look: Callable[[], bool]) -> RunOutcome | None:
@@ -95,6 +100,7 @@ def follow(viewer: RunViewer, address: str, look: Callable[[], bool]) -> RunOutc
 
     while viewer.outcome is None and look():
         viewer.wait(_WAIT_SECONDS)
+        _check_it_shows(viewer, address)
         if viewer.is_silent(_SILENT_SECONDS):
             raise InputError(f"{address} no longer answers: it is not known how the run ended, or whether it has")
     try:

@@ -123,9 +123,10 @@ class HeadRings(HeardHosts):
         try:
             self._viewing.turn(lambda: self._shown(self.known_jobs()))
         except Exception as error:
-            self._note_trouble(f"nobody else can look at this run any more: {type(error).__name__}: {error}")
+            why = f"nobody else can look at this run any more: {type(error).__name__}: {error}"
+            self._note_trouble(why)
             viewing, self._viewing = self._viewing, None
-            viewing.close()
+            viewing.give_up(why)
 
     def _ask_glances(self) -> None:
         """Ask all hosts whose rings are mirrored, and those of large jobs for ranks that are shown."""

@@ -31,6 +31,7 @@ from paceline.guard.verdict.job_warning import JobWarning
 from paceline.process.hidden_secrets import without_secrets
 from paceline.process.private_files import is_private_folder, open_private, read_private, write_private
 
+VIEWERS = "viewers.json"  # where a run on several hosts is shown, and with which key
 _ABOUT, _ABOUT_ASIDE, _OUTCOME, _WARNINGS = "about.json", ".about.json", "outcome.json", "warnings.jsonl"
 _MOST_BYTES = 16 << 20  # of one of these files
 _BROKEN = (

@@ -184,8 +184,8 @@ def _sentences(view: JobView) -> list[str]:
         longest = max(waiting, key=lambda rank: rank.seconds)
         wanted = f" for {_named(view, view.waited_for)}" if view.waited_for else ""
         sentences.append(
-            f"{_named(view, [rank.rank for rank in waiting])} waiting {longest.seconds:.0f} s in {longest.call} at "
-            f"{terminal_safe(longest.site)}{wanted}"
+            f"{_named(view, [rank.rank for rank in waiting])} waiting {longest.seconds:.0f} s in "
+            f"{terminal_safe(longest.call)} at {terminal_safe(longest.site)}{wanted}"
         )
     last = next((rank for rank in view.ranks if rank.rank == view.last_rank), None)
     if last is not None:

@@ -13,7 +13,9 @@ from paceline.guard.hosts import watching
 from paceline.guard.hosts.host_messages import AlikeRanks, Beat, MoveTo, Report, WorldReport
 from paceline.guard.hosts.known_hosts import KnownHost
 from paceline.guard.hosts.tree import host_tree
+from paceline.guard.hosts.viewing import glances_asked
 from paceline.guard.judge.judge import Judge
+from paceline.guard.observe.gauges import Gauges
 
 job, pids = large.job, large.pids  # fixtures
 
@@ -214,3 +216,18 @@ def test_a_host_that_is_sent_to_a_relay_is_none_itself(job: large.LargeJob) -> N
     assert serving._relay is None
     job.until(lambda: relay.has_left)
     job.until(lambda: all(watcher._link.address == watcher._home for watcher in job.watchers))
+
+
+def test_ranks_behind_a_relay_are_shown_as_they_move(job: large.LargeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glances_asked, "_ASK_SECONDS", 0.02)
+    ranks = job.ranks()
+    job.until(lambda: all_are_heard(job))
+    gauges = Gauges()
+
+    def are_shown() -> bool:
+        for rank in ranks:
+            rank.leave(rank.call(large.ALL_REDUCE))
+        views = gauges.views(job.head.shown_jobs())
+        return any([rank.rank for rank in view.ranks if rank.steps_per_second] == [*range(0, 15, 2)] for view in views)
+
+    job.until(are_shown)

@@ -27,7 +27,7 @@ _SILENT_SECONDS = 5.0  # after which a viewer is taken to have gone
 _SECONDS, _MOST_SECONDS = 0.5, 5.0  # between two pictures
 _SECONDS_PER_RANK = 0.004  # the same for each rank, so that many ranks take no larger share of our time
 _REFUSE_SECONDS = 1.0  # between two words to those that are not let in
-_MOST_OUTCOME = 4 << 20  # bytes
+_MOST_OUTCOME, _MOST_WHY = 4 << 20, 1000  # bytes, and characters
 _LAST_SECONDS = 1.0  # for viewers to hear how the run has ended
 
 
@@ -84,6 +84,11 @@ class ViewService:
     def _say_to_all(self, content: bytes) -> None:
         for link in self._viewers:
             self._link.send(link, content)
+
+    def give_up(self, why: str) -> None:
+        """Tell viewers that there is nothing to be seen any more."""
+        self._say_to_all(encode_view(NoView(why[:_MOST_WHY])))
+        self._link.close(linger_seconds=0.5)
 
     def close(self) -> None:
         """Tell viewers how the run has ended, and let go when they have heard it, or after a moment."""

@@ -17,10 +17,8 @@ from paceline.errors import InputError
 from paceline.guard.hosts.keys import new_secret, read_secret, viewers_secret
 from paceline.guard.hosts.link import HeadLink, listen
 from paceline.guard.hosts.viewing.view_service import ViewService
-from paceline.guard.run.run_registry import outcome_text
+from paceline.guard.run.run_registry import VIEWERS, outcome_text
 from paceline.process.private_files import read_private, write_private
-
-_FILE = "viewers.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class ViewersPlace:
         host, port = self.listening.getsockname()[:2]
         with suppress(OSError):  # no room: then others on this host see less
             content = json.dumps({"address": _address(host, port), "key": self.secret.hex()})
-            write_private(folder / _FILE, content.encode())
+            write_private(folder / VIEWERS, content.encode())
         return ViewService(HeadLink(self.listening, self.secret), partial(outcome_text, folder))
 
 
@@ -68,7 +66,7 @@ def viewers_place(address: str) -> ViewersPlace:
 def find_place(folder: Path) -> tuple[str, bytes] | None:
     """Return where a run of this host is shown, and the secret for it; None if it is on this host alone."""
     try:
-        about = json.loads(read_private(folder / _FILE, most=4096))
+        about = json.loads(read_private(folder / VIEWERS, most=4096))
         return str(about["address"]), read_secret(about["key"])
     except (OSError, ValueError, KeyError, TypeError):  # there is none, or it is just being written
         return None
