@@ -64,6 +64,12 @@ def _skip_own_files(module: ModuleType) -> None:
     skip_own_files(module)
 
 
+def _watch_training_function(module: ModuleType) -> None:
+    from paceline.guard.rank.ray.training_function import watch_training_function
+
+    watch_training_function(module)
+
+
 _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
     "concurrent.futures.thread": watch_pool,
     "mpi4py.MPI": _watch_mpi,
@@ -74,6 +80,7 @@ _WATCHERS: dict[str, Callable[[ModuleType], None]] = {
     "torch.distributed._functional_collectives": _watch_functional,
     "torch._dynamo.callback": _watch_compiler,
     "torch._dynamo.trace_rules": _skip_own_files,
+    "ray.train.v2._internal.execution.worker_group.thread_runner": _watch_training_function,
 }
 _NO = ("false", "no", "off", "n", "0", "")  # as mpi4py reads its variables
 

@@ -31,7 +31,7 @@ def watch_process() -> None:
     set_handler = signal.signal
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        _note_uncaught(error)
+        note_uncaught(error)
         if error is _last_error() and isinstance(error, Exception) and SESSION.is_rank and SESSION.folder is not None:
             put_output_aside(SESSION.folder)  # the traceback, and what libraries say on the way out
         return previous(kind, error, trace)
@@ -121,7 +121,7 @@ def _note_last_error() -> None:
     """
     error = _last_error()
     if error is not None and not hasattr(sys, "ps1"):
-        _note_uncaught(error)
+        note_uncaught(error)
 
 
 def _last_error() -> BaseException | None:
@@ -130,7 +130,8 @@ def _last_error() -> BaseException | None:
     return error if isinstance(error, BaseException) else None
 
 
-def _note_uncaught(error: BaseException) -> None:
+def note_uncaught(error: BaseException) -> None:
+    """Tell the judge of the exception that ends this rank, unless it knows one already."""
     recorder, start = SESSION.recorder, SESSION.start
     if recorder is None:
         if start is not None and not start.has_raised:

@@ -1,0 +1,1 @@
+"""What Ray needs: its workers inherit nothing from the driver, and catch what their training function raises."""
