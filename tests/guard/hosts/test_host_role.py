@@ -19,7 +19,15 @@ _FAR = "192.0.2.7"  # of documentation: it is nobody's
 @pytest.fixture(autouse=True)
 def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("SLURM_JOB_NODELIST", "SLURM_STEP_NUM_TASKS", "SLURM_EXPORT_ENV", "PACELINE_KEY", "PET_NNODES"):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # a cluster of Ray may run on this machine
+    for name in (
+        "SLURM_JOB_NODELIST",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_EXPORT_ENV",
+        "PACELINE_KEY",
+        "PET_NNODES",
+        "RAY_ADDRESS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host_names, "own_addresses", lambda hosts: ["127.0.0.1"])
 

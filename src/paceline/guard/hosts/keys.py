@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,6 +91,16 @@ def user_secret(*, is_made: bool = True) -> bytes:
         return read_secret(read_private(path, most=4096).decode().strip())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the key in {path} cannot be used: {error}") from None
+
+
+def job_secret(environ: Mapping[str, str], job: str) -> bytes:
+    """Return the secret of a job that is not handed on: it follows from the user's key, which all hosts have.
+
+    Raises:
+        InputError: The key cannot be used.
+    """
+    own = environ.get(KEY)
+    return derive_secret(read_secret(own) if own else user_secret(), job)
 
 
 def viewers_secret(*, is_made: bool) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from paceline.errors import InputError
 from paceline.guard.rank.watched_process import RUN_FOLDER
-from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD
+from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, JOB
 from paceline.guard.shared_memory.ring import JUDGE
 from paceline.process.private_files import is_private_folder, lock_file, make_private_folder, open_private
 from paceline.process.procfs import start_time
@@ -22,6 +22,7 @@ from paceline.process.procfs import start_time
 MEMORY = Path("/dev/shm")
 PREFIX = "paceline-run-"
 _BOOT = Path(__file__).parents[1] / "boot"
+_OF_OTHER_RUN = (HEAD, BATCH_JOB, JOB)  # variables that we may have from a run that started us
 _STALE_SECONDS = 60  # a younger folder may be one whose judge does not hold its lock yet
 
 
@@ -111,7 +112,7 @@ def _remove_if_left(folder: Path) -> None:
 
 def watched_environment(folder: Path) -> dict[str, str]:
     """Return our environment with the hooks first on the Python path."""
-    environment = {name: value for name, value in os.environ.items() if name not in (HEAD, BATCH_JOB)}  # of another run
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_OTHER_RUN}
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_BOOT), before] if before else [str(_BOOT)])
     environment[RUN_FOLDER] = str(folder)

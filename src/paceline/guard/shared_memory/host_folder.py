@@ -12,6 +12,9 @@ HEAD = "PACELINE_HEAD"  # the variable that says where the head can be reached, 
 BATCH_JOB = (
     "PACELINE_BATCH_JOB"  # the variable that says in which batch job the run is, as NAME=ID: jobs inherit others'
 )
+# the variable with the name of a job whose secret follows from it and from the user's own key, because what hands the
+# variables on shows them to others
+JOB = "PACELINE_JOB"
 PYTHON = "PACELINE_PYTHON"  # the variable with the interpreter that the run was started by
 _WATCHER = (
     "paceline.guard.run.several_hosts.host_watcher"  # by name: it is of a layer above, and of another interpreter

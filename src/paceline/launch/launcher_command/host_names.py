@@ -90,7 +90,7 @@ def own_addresses(hosts: Iterable[str]) -> list[str]:
     if not any(found):
         found = [_source_address(_FAR_AWAY), *addresses_of(socket.gethostname())]
     known = [address for address in dict.fromkeys(found) if address]
-    outward = [address for address in known if not _is_loopback(address)]
+    outward = [address for address in known if not is_loopback(address)]
     return (outward or known)[:4]
 
 
@@ -99,11 +99,12 @@ def own_address(name: str) -> str:
 
     Many systems give their own name an address that only they can reach: then it is the one to the outside.
     """
-    reachable = [address for address in addresses_of(name) if not _is_loopback(address)]
+    reachable = [address for address in addresses_of(name) if not is_loopback(address)]
     return [*reachable, *own_addresses([]), name][0]
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Say whether an address leads to the host itself, wherever it is used."""
     return address.startswith("127.") or address == "::1"
 
 

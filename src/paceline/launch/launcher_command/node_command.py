@@ -64,7 +64,7 @@ def step_task(command: Sequence[str], environ: Mapping[str, str]) -> StepTask | 
     (True, True)
     """
     size, hosts = environ.get("SLURM_STEP_NUM_TASKS", ""), expand_hosts(environ.get("SLURM_STEP_NODELIST", ""))
-    if not size.isdecimal() or int(size) < 2 or not hosts or any(map(_is_launcher, _before_script(command))):
+    if not size.isdecimal() or int(size) < 2 or not hosts or has_launcher(command):
         return None
     step = f"{environ.get('SLURM_JOB_ID', '')}.{environ.get('SLURM_STEP_ID', '')}"
     first = [environ.get(name) for name in ("SLURM_NODEID", "SLURM_LOCALID")]
@@ -104,9 +104,13 @@ def rank_meeting(environ: Mapping[str, str]) -> NodeMeeting | StepTask | str | N
     return place.launcher.name if is_spread else None
 
 
-def _before_script(command: Sequence[str]) -> list[str]:
-    """Return the words up to the script: what comes after it is the script's."""
-    return list(takewhile(lambda word: not word.endswith(".py"), command))
+def has_launcher(command: Sequence[str]) -> bool:
+    """Say whether a launcher starts the script of a command; words after the script are the script's.
+
+    >>> has_launcher(["torchrun", "train.py"]), has_launcher(["python", "train.py", "mpiexec"])
+    (True, False)
+    """
+    return any(map(_is_launcher, takewhile(lambda word: not word.endswith(".py"), command)))
 
 
 def _is_launcher(word: str) -> bool:

@@ -17,7 +17,7 @@ from paceline.guard.shared_memory import layout
 
 def watch_training_function(module: ModuleType) -> None:
     """Have the end of each training function noted that Ray's thread runs."""
-    runner: Any = module.ThreadRunner  # type: ignore[attr-defined]  # only Ray knows it
+    runner: Any = module.ThreadRunner
     run = runner.run
 
     @functools.wraps(run)

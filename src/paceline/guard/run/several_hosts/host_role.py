@@ -19,7 +19,7 @@ from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions, variables_of
-from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, PYTHON
+from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, JOB, PYTHON
 from paceline.launch.launcher_command.handing_on import batch_job, handing_on, with_names
 from paceline.launch.launcher_command.launcher_words import launcher_elsewhere
 from paceline.launch.launcher_command.node_command import (
@@ -29,6 +29,7 @@ from paceline.launch.launcher_command.node_command import (
     rank_meeting,
     step_task,
 )
+from paceline.launch.launcher_command.ray_cluster import RayCluster, find_cluster
 
 if TYPE_CHECKING:
     import socket
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _NEEDED = ("zmq", "msgspec")
 _KEY = "PACELINE_KEY"
 _ALONE = "this job runs on several hosts, and each is watched alone"
+_RAY_ALONE = "a cluster of Ray runs, and workers on other hosts are not watched"
 _TASK_ALONE = "srun has started this command for each rank, and each is watched alone"
 
 
@@ -135,6 +137,9 @@ def host_role(command: Sequence[str], options: WatchOptions) -> HostRole:
     alone = HostRole(command=command)
     meeting, launcher = node_meeting(command, os.environ), launcher_elsewhere(command)
     task = step_task(command, os.environ) if meeting is None and launcher is None else None
+    cluster = find_cluster(command, os.environ) if meeting is None and launcher is None and task is None else None
+    if cluster is not None:
+        return _driver_role(command, cluster, options)
     if meeting is None and launcher is None and not os.environ.get("SLURM_JOB_NODELIST"):
         return alone
     from paceline.launch.launcher_command.host_names import (
@@ -210,13 +215,49 @@ def _head(command: Sequence[str], elsewhere: Sequence[str], options: WatchOption
     )  # fmt: skip
 
 
+def _driver_role(command: Sequence[str], cluster: RayCluster, options: WatchOptions) -> HostRole:
+    """Return what this process is for a driver of Ray: the head, unless nobody else can be in the cluster.
+
+    The secret is not handed on: Ray shows the variables of workers to others.
+    """
+    from secrets import token_hex
+
+    from paceline.guard.rank.ray.runtime_env_hook import hook_variables
+    from paceline.launch.launcher_command.host_names import is_loopback, own_addresses
+
+    variables = hook_variables(os.environ)
+    addresses = own_addresses([cluster.host])
+    if addresses and is_loopback(addresses[0]):
+        return HostRole(command=command, variables=variables)
+    try:
+        if _is_anything_missing():
+            raise InputError("to watch them, pip install 'paceline[hosts]' on all of them")
+        if not addresses:
+            raise InputError("no address of this host leads to the others")
+        from paceline.guard.hosts.keys import job_secret
+        from paceline.guard.hosts.link import listen
+
+        job = f"ray {token_hex(8)}"
+        secret = job_secret(os.environ, job)
+        listening = listen(addresses[0])
+    except (InputError, OSError, OverflowError, ImportError) as error:
+        options.on_unseen(f"{_RAY_ALONE}: {error}")
+        return HostRole(command=command, variables=variables)
+    address = _shown(addresses[0], listening.getsockname()[1])
+    viewers = _say_head(options, _through(address), addresses[0], shown=addresses[0])
+    return HeadRole(
+        command=command, variables={**variables, HEAD: address, JOB: job, PYTHON: sys.executable},
+        listening=listening, secret=secret, address=address, owns_hosts=True, viewers=viewers,
+    )  # fmt: skip
+
+
 def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptions) -> HostRole:
     """Return the head where the nodes of a job meet, and one that follows it on the others."""
-    from paceline.guard.hosts.keys import port_of
+    from paceline.guard.hosts.keys import job_secret, port_of
     from paceline.guard.hosts.link import listen
     from paceline.launch.launcher_command.host_names import is_this_host, own_address
 
-    secret = _job_secret(f"{meeting.host}:{meeting.port} {meeting.job}")
+    secret = job_secret(os.environ, f"{meeting.host}:{meeting.port} {meeting.job}")
     port = port_of(secret)
     address = _shown(meeting.host, port)
     if not is_this_host(meeting.host):
@@ -231,11 +272,11 @@ def _node_role(command: Sequence[str], meeting: NodeMeeting, options: WatchOptio
 
 def _task_role(command: Sequence[str], task: StepTask, options: WatchOptions) -> HostRole:
     """Return the head in the first task of a step of Slurm, and one that follows it in the others, without a word."""
-    from paceline.guard.hosts.keys import port_of
+    from paceline.guard.hosts.keys import job_secret, port_of
     from paceline.guard.hosts.link import listen
     from paceline.launch.launcher_command.host_names import own_address
 
-    secret = _job_secret(f"step {task.step}")
+    secret = job_secret(os.environ, f"step {task.step}")
     port, host = port_of(secret), task.hosts[0] if len(task.hosts) > 1 else "127.0.0.1"
     address = _shown(host, port)
     if not task.is_first:
@@ -246,14 +287,6 @@ def _task_role(command: Sequence[str], task: StepTask, options: WatchOptions) ->
     return HeadRole(
         command=command, listening=listening, secret=secret, address=address, owns_hosts=False, viewers=viewers
     )
-
-
-def _job_secret(job: str) -> bytes:
-    """Return the secret of a job that is started by several commands: it follows from the user's key."""
-    from paceline.guard.hosts.keys import derive_secret, read_secret, user_secret
-
-    own = os.environ.get(_KEY)
-    return derive_secret(read_secret(own) if own else user_secret(), job)
 
 
 def _say_head(options: WatchOptions, what: str, own: str, *, shown: str) -> ViewersPlace | None:

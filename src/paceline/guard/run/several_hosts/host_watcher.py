@@ -13,17 +13,18 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
-from paceline.guard.hosts.keys import KEY, read_secret
+from paceline.guard.hosts.keys import KEY, job_secret, read_secret
 from paceline.guard.hosts.watching import Watching
 from paceline.guard.observe.kernel_view import end_all
 from paceline.guard.observe.local_rings import LocalRings
+from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.run_folder import become_judge, name_judge, remove_stale_folders, stop_judging
 from paceline.guard.run.several_hosts.kept_head import judge_in_child
-from paceline.guard.shared_memory.host_folder import HEAD
+from paceline.guard.shared_memory.host_folder import HEAD, JOB
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.process.private_files import write_private
 
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str]) -> int:
         afterwards.callback(os.close, become_judge(folder))
         afterwards.callback(shutil.rmtree, folder, ignore_errors=True)
         remove_stale_folders()  # of runs whose watchers were killed with them
-        secret, name = read_secret(os.environ.pop(KEY)), secrets.token_hex(8).encode()
+        secret, name = _secret(os.environ), secrets.token_hex(8).encode()
+        os.environ.pop(KEY, None)
         killed: list[str] = []
         if judge_in_child(lambda how: _note_killed(folder, killed, how), does=_DOES) is not None:
             stop_judging(folder)
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         rings = afterwards.enter_context(closing(LocalRings(folder)))
         watching = Watching(rings, os.environ[HEAD].split(","), secret, name=name, life=len(killed))
         afterwards.enter_context(closing(watching))
-        _watch(rings, watching, starter)
+        _watch(rings, watching, starter, folder)
     return 0
 
 
@@ -61,6 +63,11 @@ def _note_killed(folder: Path, killed: list[str], how: str) -> None:
         write_private(folder / f"problem.watcher{len(killed)}", how.encode())
 
 
+def _secret(environ: Mapping[str, str]) -> bytes:
+    """Return the secret of the run: as it was handed on, or as it follows from the key of the user."""
+    return job_secret(environ, environ[JOB]) if JOB in environ else read_secret(environ[KEY])
+
+
 def _made_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
@@ -68,8 +75,9 @@ def _made_at(path: Path) -> float:
         return 0.0
 
 
-def _watch(rings: LocalRings, watching: Watching, starter: int) -> None:
+def _watch(rings: LocalRings, watching: Watching, starter: int, folder: Path) -> None:
     alone_since = None  # since when no rank is left
+    is_pool = JOB in os.environ  # Ray keeps processes that may become ranks later
     while True:
         watching.wait()
         watching.look()
@@ -87,7 +95,19 @@ def _watch(rings: LocalRings, watching: Watching, starter: int) -> None:
             continue
         alone_since = alone_since or time.monotonic()
         if time.monotonic() - alone_since > (_AFTER_SECONDS if ranks else _FIRST_SECONDS):
-            return
+            if not is_pool or not is_used(folder):
+                return
+            alone_since = None
+
+
+def is_used(folder: Path) -> bool:
+    """Say whether a process of this user lives that was started to write its records there."""
+    wanted = f"{RUN_FOLDER}={folder}".encode()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has just gone, or is somebody else's
+            if wanted in environ.read_bytes().split(b"\0"):
+                return True
+    return False
 
 
 if __name__ == "__main__":
