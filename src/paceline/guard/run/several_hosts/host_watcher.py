@@ -91,11 +91,11 @@ def _watch(rings: LocalRings, watching: Watching, starter: int, folder: Path) ->
         if starting or any(not rank.process.has_ended() for rank in ranks):
             alone_since = None
             continue
-        if not ranks and Path(f"/proc/{starter}").exists():
+        if not ranks and not is_pool and Path(f"/proc/{starter}").exists():
             continue
         alone_since = alone_since or time.monotonic()
         if time.monotonic() - alone_since > (_AFTER_SECONDS if ranks else _FIRST_SECONDS):
-            if not is_pool or not is_used(folder):
+            if not (is_pool and watching.was_heard_within(_FIRST_SECONDS) and is_used(folder)):
                 return
             alone_since = None
 
