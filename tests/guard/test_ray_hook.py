@@ -10,6 +10,7 @@ import pytest
 
 from paceline.guard.rank.ray.runtime_env_hook import add_variables, hook_variables, with_variables
 from paceline.guard.run.run_folder import watched_environment
+from paceline.guard.shared_memory.host_folder import DRIVER
 
 _RUN = {
     "PACELINE_RUN_FOLDER": "/dev/shm/paceline-run-x",
@@ -42,7 +43,8 @@ def test_the_key_is_never_handed_to_ray() -> None:
 def test_ray_finds_the_hook_by_the_name_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     module, _, function = hook_variables({})["RAY_RUNTIME_ENV_HOOK"].rpartition(".")
     assert getattr(sys.modules[module], function) is add_variables
-    monkeypatch.delenv("PACELINE_RAY_HOOK", raising=False)
+    for name in ("PACELINE_RAY_HOOK", "PACELINE_RUN_FOLDER"):
+        monkeypatch.delenv(name, raising=False)
     assert add_variables({"env_vars": {"SEED": "1"}})["env_vars"]["SEED"] == "1"
 
 
@@ -60,3 +62,16 @@ def test_the_hook_of_the_user_is_called_first(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_run_within_a_run_does_not_make_the_hook_call_itself() -> None:
     assert hook_variables(hook_variables({})) == hook_variables({})
+
+
+def test_the_run_learns_that_a_driver_asks_for_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PACELINE_RAY_HOOK", raising=False)
+    monkeypatch.setenv("PACELINE_RUN_FOLDER", str(tmp_path))
+    add_variables(None)
+    assert (tmp_path / DRIVER).exists()
+
+
+def test_a_driver_that_has_outlived_its_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PACELINE_RAY_HOOK", raising=False)
+    monkeypatch.setenv("PACELINE_RUN_FOLDER", str(tmp_path / "gone"))
+    assert add_variables({"pip": ["rich"]})["pip"] == ["rich"]

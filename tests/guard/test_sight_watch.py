@@ -97,3 +97,15 @@ def test_which_commands_start_ranks_elsewhere(command: str, launcher: str | None
 def test_what_is_not_known_of_the_launcher_is_not_claimed() -> None:
     unknown = OutOfSight(ranks=(1,), world_size=2)
     assert "it runs on another machine, or started without Paceline's hooks" in unknown.text
+
+
+def test_a_cluster_has_two_minutes_to_start_workers(clock: _Clock) -> None:
+    watch = SightWatch()
+    watch.expect_workers("Ray")
+    assert watch.look([], num_seen=0, head="n1:4000") == []
+    clock.now += 100
+    assert watch.look([], num_seen=0, head="n1:4000") == []
+    clock.now += 30
+    (told,) = watch.look([], num_seen=0, head="n1:4000")
+    assert "Ray may still wait for its hosts" in told
+    assert "has paceline[hosts] installed and the same key, and can reach n1:4000" in told

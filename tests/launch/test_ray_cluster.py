@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paceline.launch.launcher_command.ray_cluster import RayCluster, find_cluster, named_cluster, noted_cluster
+from paceline.launch.local_ranks import local_command
 
 _DRIVER = ["python", "driver.py"]
 
@@ -66,3 +67,10 @@ def test_a_spoiled_note_is_none(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["torchrun --nproc-per-node 2 train.py", "mpiexec -n 2 python train.py"])
 def test_ranks_that_a_launcher_starts_are_not_those_of_ray(command: str, address: str) -> None:
     assert find_cluster(command.split(), {"RAY_ADDRESS": address}) is None
+
+
+def test_ranks_that_we_start_ourselves_are_not_those_of_ray(address: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    command = local_command(2, "torch", [str(script)])
+    assert find_cluster(command, {"RAY_ADDRESS": address}) is None

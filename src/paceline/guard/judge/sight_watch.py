@@ -9,6 +9,7 @@ from paceline.guard.observe.worlds.job_worlds import OutOfSight
 
 _PATIENCE_SECONDS = 15.0  # ranks of one machine do not all start at the same moment
 _FAR_SECONDS = 30.0  # the same, for ranks of other hosts whose watchers are expected
+_CLUSTER_SECONDS = 120.0  # the same for a cluster that may have to start hosts first
 _LOOK_SECONDS = 1.0
 _NOBODY = (
     "no rank is seen from here: {launcher} may have started them on other machines, where nobody watches them, or they "
@@ -17,7 +18,7 @@ _NOBODY = (
 _NOBODY_YET = (
     "no rank is seen yet, here or elsewhere: {launcher} may still wait for its hosts, or its ranks for their first "
     "call of mpi4py or torch.distributed. If they run, check that Python starts there with the variables PYTHONPATH "
-    "and PACELINE_HEAD, has paceline[hosts] installed, and can reach {head}"
+    "and PACELINE_HEAD, has paceline[hosts] installed and the same key, and can reach {head}"
 )
 
 
@@ -29,10 +30,14 @@ class SightWatch:
     """
 
     def __init__(self, launcher: str | None = None) -> None:
-        self._launcher = launcher
+        self._launcher, self._is_cluster = launcher, False
         self._since: dict[OutOfSight | None, float] = {}  # None: nobody is seen at all
         self._told: set[OutOfSight | None] = set()
         self._looked = 0.0
+
+    def expect_workers(self, cluster: str) -> None:
+        """Note that the command has asked a cluster, which has a name, for workers elsewhere."""
+        self._launcher, self._is_cluster = cluster, True
 
     def is_time(self) -> bool:
         """Say whether it is time to look again."""
@@ -52,13 +57,14 @@ class SightWatch:
         if not num_seen and self._launcher is not None and not (at_end and head):  # then it is too late to do something
             found.append(None)
         self._since = {each: self._since.get(each, now) for each in found}
-        due = [each for each, since in self._since.items() if at_end or now - since >= _patience(each, head)]
+        due = [each for each, since in self._since.items() if at_end or now - since >= self._patience(each, head)]
         due = [each for each in due if each not in self._told]
         self._told.update(due)
         nobody = (_NOBODY_YET if head else _NOBODY).format(launcher=self._launcher, head=head)
         return [nobody if each is None else each.text for each in due]
 
-
-def _patience(unseen: OutOfSight | None, head: str) -> float:
-    is_far = head if unseen is None else unseen.head
-    return _FAR_SECONDS if is_far else _PATIENCE_SECONDS
+    def _patience(self, unseen: OutOfSight | None, head: str) -> float:
+        if unseen is None and self._is_cluster:
+            return _CLUSTER_SECONDS
+        is_far = head if unseen is None else unseen.head
+        return _FAR_SECONDS if is_far else _PATIENCE_SECONDS

@@ -24,6 +24,7 @@ from paceline.guard.run.run_folder import stop_judging
 from paceline.guard.run.run_registry import announce_warning
 from paceline.guard.run.told_problems import ToldProblems
 from paceline.guard.run.watch_options import WatchOptions
+from paceline.guard.shared_memory.host_folder import DRIVER
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.launch.launcher_command.launcher_words import launcher_elsewhere
@@ -133,6 +134,8 @@ class JudgedRun:
         """Say which ranks are not watched, once and in time."""
         if not at_end and not self._sight.is_time():
             return
+        if self._rings.address and (self._folder / DRIVER).exists():
+            self._sight.expect_workers("Ray")
         unseen, num_seen = self._rings.out_of_sight(), self._rings.num_seen
         for text in self._sight.look(unseen, num_seen=num_seen, at_end=at_end, head=self._rings.address):
             self._options.on_unseen(text)

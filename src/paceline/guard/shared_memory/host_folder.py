@@ -16,6 +16,7 @@ BATCH_JOB = (
 # variables on shows them to others
 JOB = "PACELINE_JOB"
 PYTHON = "PACELINE_PYTHON"  # the variable with the interpreter that the run was started by
+DRIVER = "driver"  # the file in the folder of a run by which a driver of Ray says that it asks for workers
 _WATCHER = (
     "paceline.guard.run.several_hosts.host_watcher"  # by name: it is of a layer above, and of another interpreter
 )

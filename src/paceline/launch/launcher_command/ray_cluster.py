@@ -13,6 +13,7 @@ from typing import NamedTuple
 from paceline.launch.launcher_command.node_command import has_launcher
 
 _ADDRESS = "RAY_ADDRESS"
+_LOCAL_RANKS = "paceline.launch.local_ranks"  # what `paceline run -n` runs: its ranks are here
 _OPEN = ("", "auto")  # Ray is to look for a cluster
 _MOST_BYTES = 1000  # of a file that holds one address
 _CONNECT_SECONDS = 1.0
@@ -32,7 +33,7 @@ class RayCluster(NamedTuple):
 
 def find_cluster(command: Sequence[str], environ: Mapping[str, str]) -> RayCluster | None:
     """Return the cluster that runs now and that a driver would connect to; None if the command is no driver."""
-    if has_launcher(command):
+    if has_launcher(command) or _LOCAL_RANKS in command:
         return None
     cluster = named_cluster(environ.get(_ADDRESS, "")) or noted_cluster(environ)
     return cluster if cluster is not None and _answers(cluster) else None

@@ -143,7 +143,7 @@ told
         if self.head:
             why = (
                 "no watcher of their hosts has called; does Python start there with our variables (PYTHONPATH and "
-                f"PACELINE_HEAD), has it paceline[hosts], and does it reach {self.head}"
+                f"PACELINE_HEAD), has it paceline[hosts] and the same key, and does it reach {self.head}"
             )
         return (
             f"{name_ranks(self.ranks)} of {self.world_size} {'is' if one else 'are'} not seen from here, so nobody "

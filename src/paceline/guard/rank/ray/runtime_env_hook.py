@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from paceline.guard.rank.watched_process import BUFFERS, RESULTS, RUN_FOLDER
-from paceline.guard.shared_memory.host_folder import HEAD, JOB, PYTHON
+from paceline.guard.shared_memory.host_folder import DRIVER, HEAD, JOB, PYTHON
+from paceline.process.private_files import write_private
 
 HOOK = "RAY_RUNTIME_ENV_HOOK"  # the variable by which Ray knows whom to call
 USERS_HOOK = "PACELINE_RAY_HOOK"  # the one that the user has set, which ours calls first
@@ -37,6 +39,10 @@ def add_variables(runtime_env: Mapping[str, Any] | None) -> dict[str, Any]:
     if theirs:
         module, _, function = theirs.rpartition(".")
         runtime_env = getattr(importlib.import_module(module), function)(runtime_env)
+    folder = os.environ.get(RUN_FOLDER)
+    if folder:
+        with suppress(OSError):  # the run has ended, or there is no room: then nobody is told that workers are missing
+            write_private(os.path.join(folder, DRIVER), b"")
     return with_variables(runtime_env, os.environ)
 
 
