@@ -83,9 +83,11 @@ test-pythons: $(INSTALLED) $(PYTHONS:%=.venv-python%/.installed)
 	done
 
 # Ray Train, DeepSpeed and MosaicML streaming, each in an environment of its own. Minutes of installing, starting and
-# compiling, so they are run by hand.
+# compiling, so they are run by hand. Three hosts of a cluster of Ray are made of this machine, as in test-hosts: without
+# root the rest is tested, and then it fails and says so.
 test-ray: .venv-ray/.installed
-	.venv-ray/bin/python -m pytest -m ray tests/examples
+	.venv-ray/bin/python -m pytest -m ray tests/examples tests/guard/hosts
+	.venv-ray/bin/python -m tests.guard.hosts.cluster
 
 test-deepspeed: .venv-deepspeed/.installed
 	.venv-deepspeed/bin/python -m pytest -m deepspeed tests/examples
