@@ -6,6 +6,7 @@ A driver that finds none starts its own on this machine, whose workers inherit t
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -59,8 +60,10 @@ def noted_cluster(environ: Mapping[str, str]) -> RayCluster | None:
         return None
     note = Path(environ.get("RAY_TMPDIR") or environ.get("TMPDIR") or "/tmp", "ray", "ray_current_cluster")
     try:
-        with note.open("rb") as file:
-            return named_cluster(os.fsdecode(file.read(_MOST_BYTES)))
+        # anybody may have put it there: a pipe, for example, would keep us waiting
+        with open(os.open(note, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return named_cluster(os.fsdecode(file.read(_MOST_BYTES))) if is_file else None
     except OSError:  # there is none
         return None
 
