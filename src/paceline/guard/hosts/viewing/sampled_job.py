@@ -6,6 +6,7 @@ Who is shown is asked by rank. Nobody is followed because of it: looking at a jo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 
 from paceline.guard.hosts.classes.rank_table import RankTable
 from paceline.guard.hosts.classes.reduced_job import ReducedJob
@@ -16,6 +17,7 @@ from paceline.guard.verdict.snapshot import End
 
 _NUM_SPREAD = 8  # ranks that are shown of any large job
 _MOST_SHOWN = 64
+_MOST_WAITED_FOR = 1024
 _FEW_CALLS = 8
 
 
@@ -99,8 +101,8 @@ class SampledJob(WatchedJob):
         return self._reduced is not None and self._reduced.has_ended() and not self._glances
 
     def waited_for(self) -> set[int]:
-        """Return the ranks that others wait for, as far as followed ranks show it."""
+        """Return the ranks that others wait for, also those that are not shown; of very many the first."""
         if self._reduced is None:
             return set()
-        own = {number: rank for rank, number in self._reduced.numbers.items()}
-        return {own[number] for number in self._reduced.waited_for() if number in own}
+        runs = [run for number in self._reduced.waited_for() for run in self._reduced.world_ranks[number].runs]
+        return set(islice(chain.from_iterable(range(*run) for run in sorted(runs)), _MOST_WAITED_FOR))
