@@ -12,13 +12,13 @@ from paceline.guard.hosts.classes.rank_table import RankTable
 from paceline.guard.hosts.classes.reduced_job import ReducedJob
 from paceline.guard.observe.glances import Glance, glance_at
 from paceline.guard.observe.watched_job import WatchedJob
+from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.observe.worlds.job_worlds import JobMembers
 from paceline.guard.verdict.snapshot import End
 
 _NUM_SPREAD = 8  # ranks that are shown of any large job
 _MOST_SHOWN = 64
 _MOST_WAITED_FOR = 1024
-_FEW_CALLS = 8
 
 
 def ranks_to_show(table: RankTable, reduced: ReducedJob | None) -> list[int]:
@@ -41,13 +41,11 @@ def sampled_job(
         hosts: The names of all hosts.
         reduced: The job of the followed ranks; None if nobody is followed.
     """
-    glances = dict(told)
-    here = {} if reduced is None else {reduced.followed[number]: rank for number, rank in reduced.ranks.items()}
-    for rank in ranks_to_show(table, reduced):
-        if rank in here and not here[rank].process.host:
-            glances[rank] = glance_at(here[rank].reader, num_calls=_FEW_CALLS)
-    names = {rank: hosts[table.host_of(rank)] for rank in glances if table.host_of(rank) >= 0}
-    return SampledJob(world, table.world_size, glances, names, reduced)
+    shown = set(ranks_to_show(table, reduced))
+    followed = {} if reduced is None else {reduced.followed[number]: rank for number, rank in reduced.ranks.items()}
+    here = {rank: held for rank, held in followed.items() if rank in shown and not held.process.host}
+    names = {rank: hosts[table.host_of(rank)] for rank in {*told, *followed} if table.host_of(rank) >= 0}
+    return SampledJob(world, table.world_size, told, here, names, reduced)
 
 
 class SampledJob(WatchedJob):
@@ -56,8 +54,9 @@ class SampledJob(WatchedJob):
     Args:
         world: The name of the world.
         num_ranks: Of the whole job.
-        glances: What the ranks do that are shown.
-        hosts: The names of their hosts.
+        told: What ranks do, as their hosts have told.
+        here: Ranks of this host that are shown.
+        hosts: The names of the hosts of others.
         reduced: The job of the followed ranks; None if nobody is followed.
     """
 
@@ -65,13 +64,14 @@ class SampledJob(WatchedJob):
         self,
         world: str,
         num_ranks: int,
-        glances: Mapping[int, Glance],
+        told: Mapping[int, Glance],
+        here: Mapping[int, WatchedRank],
         hosts: Mapping[int, str],
         reduced: ReducedJob | None,
     ) -> None:
         members = JobMembers(name=world, world_size=num_ranks, processes={}, worlds={}, num_numbers=num_ranks)
         super().__init__(members, {})
-        self._glances, self._host_names, self._reduced = glances, hosts, reduced
+        self._told, self._here, self._host_names, self._reduced = told, here, hosts, reduced
 
     @property
     def is_spread(self) -> bool:
@@ -81,11 +81,12 @@ class SampledJob(WatchedJob):
     def shown_ranks(self) -> list[int]:
         """Return the ranks that are shown: those of which something is known."""
         followed = self._reduced.followed if self._reduced is not None else ()
-        return sorted({*self._glances, *(rank for rank in followed if self.end(rank) is not None)})
+        return sorted({*self._told, *self._here, *(rank for rank in followed if self.end(rank) is not None)})
 
     def glances(self, num_calls: int) -> dict[int, Glance]:
-        """Return what they do, as their hosts have told."""
-        return {rank: self._glances.get(rank, Glance()) for rank in self.shown_ranks()}
+        """Return what they do: of those elsewhere, as their hosts have told."""
+        here = {rank: glance_at(held.reader, num_calls=num_calls) for rank, held in self._here.items()}
+        return {rank: here.get(rank) or self._told.get(rank, Glance()) for rank in self.shown_ranks()}
 
     def host_of(self, rank: int) -> str:
         """Return the name of the host of a rank; empty if it is this one."""
@@ -98,7 +99,7 @@ class SampledJob(WatchedJob):
 
     def has_ended(self) -> bool:
         """Say whether every rank that is followed has exited."""
-        return self._reduced is not None and self._reduced.has_ended() and not self._glances
+        return self._reduced is not None and self._reduced.has_ended() and not self._told
 
     def waited_for(self) -> set[int]:
         """Return the ranks that others wait for, also those that are not shown; of very many the first."""
