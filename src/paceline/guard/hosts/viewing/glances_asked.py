@@ -25,6 +25,7 @@ class AskedGlances:
         self._asked_at = 0.0
         self._ranks: dict[int, WatchedRank] = {}  # by the number of their process, when hosts were last asked
         self._sampled: dict[str, dict[int, Glance]] = {}  # of large jobs: by world and rank
+        self._told_at: dict[tuple[str, int], float] = {}  # when that was told
         self._wanted: Mapping[str, Sequence[int]] = {}
 
     def note_viewer(self) -> None:
@@ -46,9 +47,13 @@ class AskedGlances:
         for rank in here[:_MOST_HERE]:
             rank.glance = glance_at(rank.reader, num_calls=MOST_ARRIVALS)
         self._sampled = {
-            world: {rank: glance for rank, glance in self._sampled.get(world, {}).items() if rank in shown}
-            for world, shown in wanted.items()
+            world: {rank: glance for rank, glance in self._sampled.get(world, {}).items() if self._is_told(world, rank)}
+            for world in wanted
         }
+
+    def _is_told(self, world: str, rank: int) -> bool:
+        """Say whether a rank is still to be shown, and its host has told of it lately: it may have ended."""
+        return rank in self._wanted[world] and time.monotonic() - self._told_at[world, rank] < _VIEWED_SECONDS
 
     def take(self, host: int, report: GlanceReport, tables: Mapping[str, RankTable]) -> None:
         """Take in what a host has told of its own ranks.
@@ -65,6 +70,7 @@ class AskedGlances:
         for world, number, told in report.sampled:
             if number in self._wanted.get(world, ()) and tables[world].host_of(number) == host:
                 self._sampled[world][number] = read_glance(told, report.error_ns)
+                self._told_at[world, number] = time.monotonic()
 
     def sampled(self, world: str) -> Mapping[int, Glance]:
         """Return what hosts have told of ranks of a large job."""
@@ -74,4 +80,4 @@ class AskedGlances:
         self._viewed_at, self._wanted = None, {}
         for rank in self._ranks.values():
             rank.glance = None
-        self._ranks, self._sampled = {}, {}
+        self._ranks, self._sampled, self._told_at = {}, {}, {}
