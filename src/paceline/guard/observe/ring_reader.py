@@ -61,8 +61,14 @@ class RingReader:
 
     def records(self, begin: int, end: int) -> bytes:
         """Return the records of calls with these numbers, as they are in the ring."""
-        places = (layout.RECORDS_AT + number % layout.NUM_SLOTS * RECORD_BYTES for number in range(begin, end))
-        return b"".join(self._bytes[place : place + RECORD_BYTES] for place in places)
+        parts = []
+        while begin < end:
+            slot = begin % layout.NUM_SLOTS
+            num = min(end - begin, layout.NUM_SLOTS - slot)
+            place = layout.RECORDS_AT + slot * RECORD_BYTES
+            parts.append(self._bytes[place : place + num * RECORD_BYTES])
+            begin += num
+        return b"".join(parts)
 
     def mark(self) -> tuple[int, ...]:
         """Return what changes whenever the rank does anything: equal marks, equal states."""
