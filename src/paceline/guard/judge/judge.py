@@ -32,6 +32,7 @@ from paceline.guard.verdict.diagnose import (
     find_certain,
     find_first_failure,
     find_mismatch_at,
+    find_passed_mismatch,
     find_stuck,
     find_unequal_pair,
 )
@@ -94,6 +95,8 @@ class Judge:
         for job in self._rings.jobs():
             snapshot = self._snapshot(job)
             finding = find_certain(self._inspection(snapshot))
+            if finding is None and job.is_spread and not job.stands_for_others:
+                finding = find_passed_mismatch(self._inspection(snapshot))
             if finding is None and failed:
                 finding = find_first_failure(Inspection(snapshot))
             if finding is not None:

@@ -42,7 +42,13 @@ def _fill_in(ranks: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]
 
 
 class WatchedJob:
-    """The ranks of one job."""
+    """The ranks of one job.
+
+    Attributes:
+        stands_for_others: Whether its ranks stand for others that are now in the same state.
+    """
+
+    stands_for_others = False
 
     def __init__(
         self,
@@ -70,6 +76,10 @@ class WatchedJob:
     def let_go_on(self, rank: int) -> None:
         """Tell a rank that stopped before a call to make it."""
         self.ranks[rank].reader.let_go_on()
+
+    def oldest_call(self, rank: int) -> int:
+        """Return the number of the oldest call of a rank that no later one has begun to replace."""
+        return self.ranks[rank].reader.word(layout.NUM_RECORDS) - layout.NUM_SLOTS + layout.MAX_THREADS
 
     def marks(self) -> dict[int, tuple[int, ...]]:
         """Return what changes whenever a rank does anything."""

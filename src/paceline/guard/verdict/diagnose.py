@@ -73,6 +73,12 @@ def find_certain(inspection: Inspection) -> Finding | None:
 
 
 @_in_names
+def find_passed_mismatch(inspection: Inspection) -> Finding | None:
+    """Return where members of a communicator called differently, although they have gone on since."""
+    return mismatch.find_passed_mismatch(inspection) if not inspection.was_aborted() else None
+
+
+@_in_names
 def find_stuck(inspection: Inspection, *, cautious: bool) -> Finding | None:
     """Return a finding about ranks that can never move. The snapshot must be a true state of the job."""
     stuck = stuck_ranks(inspection.snapshot, cautious=cautious)
@@ -95,6 +101,7 @@ __all__ = [
     "find_certain",
     "find_first_failure",
     "find_mismatch_at",
+    "find_passed_mismatch",
     "find_standstill",
     "find_stuck",
     "find_unequal_pair",

@@ -34,6 +34,8 @@ class ReducedJob(WatchedJob):
         early: Ranks that have ended before they joined, by their rank in the world.
     """
 
+    stands_for_others = True
+
     def __init__(
         self, world: str, table: RankTable, ranks: Mapping[int, WatchedRank], early: Mapping[int, StartedRank]
     ) -> None:

@@ -5,7 +5,7 @@ It is an error whatever the timing. Only arguments that must be equal are compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from paceline.errors import group_ranks
@@ -161,6 +161,30 @@ def _open_positions(inspection: Inspection) -> list[Position]:
             positions.add(state.stop.call.position)
         positions |= {waiting.call.position for waiting in state.waiting if waiting.call.is_collective}
     return sorted(positions, key=lambda position: (position.sequence, position.communicator))
+
+
+def find_passed_mismatch(inspection: Inspection) -> Finding | None:
+    """Find members that called differently in the past and have gone on, as far as the past is remembered."""
+    passed: dict[Position, dict[int, Call]] = {}
+    for state in inspection.states():
+        for call in state.history:
+            known = inspection.communicator(call.communicator)
+            if call.is_collective and known is not None and not known.num_first:
+                passed.setdefault(call.position, {})[state.rank] = call
+    for position in sorted(passed, key=lambda position: (position.sequence, position.communicator)):
+        if _may_differ(passed[position].values()) and compare(passed[position]) is not None:
+            finding = find_mismatch_at(inspection, position) if not is_doubtful(inspection, position) else None
+            if finding is not None:
+                return finding
+    return None
+
+
+def _may_differ(calls: Iterable[Call]) -> bool:
+    """Say whether calls are worth to be compared: most are equal in all that `compare` looks at."""
+    compared = {
+        (call.operation, call.root, call.reduction, call.dtype, call.num_bytes, call.members_hash) for call in calls
+    }
+    return len(compared) > 1
 
 
 def find_mismatch_at(inspection: Inspection, position: Position) -> Finding | None:
