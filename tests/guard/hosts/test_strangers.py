@@ -18,10 +18,13 @@ from paceline.guard.hosts.head_rings import HeadRings
 from paceline.guard.hosts.host_messages import (
     MOST_BYTES,
     AlikeRanks,
+    AlikeSums,
     KernelFacts,
     NoteReport,
     Report,
     RingReport,
+    Stretches,
+    StretchReport,
     WorldReport,
 )
 from paceline.guard.hosts.keys import new_secret
@@ -150,6 +153,10 @@ def test_a_message_that_is_too_large_is_not_taken_in(served: _Head, monkeypatch:
         host_messages.Answer(question=1, is_same=True),
         host_messages.Past(question=1, pid=7, parts=b"x"),
         host_messages.Bye(number=5),
+        Report(1, True, [], [], [], recalled=(1 << 63) - 1),
+        Stretches([StretchReport("abc.0.mpi-world", 2, 0, 0, [AlikeSums(bytes(24), [(0, 2, 1)])])]),  # another's rank
+        Stretches([StretchReport("abc.0.mpi-world", 2, 32, 1 << 48, [AlikeSums(bytes(24), [(0, 1 << 60, 1)])])]),
+        Stretches([StretchReport("no communicator", 1024, 3, 5, [AlikeSums(bytes(24), [(7, 3, 0)])] * 9)]),
         host_messages.FreshFacts({7: KernelFacts("R", 1, 2.0, 3.0)}),
     ],
     ids=lambda lie: type(lie).__name__,
@@ -177,12 +184,31 @@ def test_bytes_are_a_message_or_nothing(content: bytes) -> None:
     host_messages.decode_downward(content)
 
 
-@given(st.data())
-def test_a_message_with_some_other_bytes_is_a_message_or_nothing(data: st.DataObject) -> None:
-    report = Report(3, True, [RingReport(7, 1, ["ring.abc.0.0"], b"parts", _FACTS)], [NoteReport(8, 1, b"{}")], ["p"])
-    content = bytearray(host_messages.encode(report))
+_MESSAGES = [
+    Report(3, True, [RingReport(7, 1, ["ring.abc.0.0"], b"parts", _FACTS)], [NoteReport(8, 1, b"{}")], ["p"]),
+    Stretches([StretchReport("abc.0.mpi-world", 2, 4, 9, [AlikeSums(bytes(24), [(0, 2, 1)])])]),
+]
+
+
+@given(st.sampled_from(_MESSAGES), st.data())
+def test_a_message_with_some_other_bytes_is_a_message_or_nothing(
+    message: host_messages.Upward, data: st.DataObject
+) -> None:
+    content = bytearray(host_messages.encode(message))
     for place, value in data.draw(
         st.lists(st.tuples(st.integers(0, len(content) - 1), st.integers(0, 255)), max_size=4)
     ):
         content[place] = value
     host_messages.decode_upward(bytes(content))
+
+
+@given(st.sampled_from(["num_members", "level", "number", "sums"]), st.integers(1, 1000))
+def test_numbers_of_a_stretch_that_are_too_large_are_not_taken_in(name: str, more: int) -> None:
+    known = {"num_members": 1024, "level": 32, "number": 1 << 48, "sums": 24}
+    for excess, is_taken in ((0, True), (more, False)):
+        given = known | {name: known[name] + excess}
+        sums = AlikeSums(bytes(given.pop("sums")), [(0, 1, 1)])
+        content = host_messages.encode(
+            Stretches([StretchReport(communicator="abc.0.mpi-world", alike=[sums], **given)])
+        )
+        assert (host_messages.decode_upward(content) is not None) == is_taken

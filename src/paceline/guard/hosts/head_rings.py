@@ -29,6 +29,7 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_to_json
+from paceline.guard.verdict.snapshot import Position
 
 _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question; more if they are thousands
 _LAST_SECONDS, _LAST_FAILED_SECONDS = 2.0, 5.0  # for the last words of ranks, once the launcher has ended
@@ -156,6 +157,14 @@ class HeadRings(HeardHosts):
         if not self._is_settled():
             finding = look() if self._settle() else None  # again, with the past calls that hosts have sent along
         return self.checked(finding) if finding is not None and self._is_settled() else None
+
+    def passed_differences(self) -> list[tuple[WatchedJob, Position]]:
+        """Return where members of several hosts have called differently, and may have gone on.
+
+        Nobody is asked whether that still holds: what was called stays so, whatever ranks do next.
+        """
+        here = [held for held in self.held_rings() if not rank_of(held).process.host]
+        return self._passed.look(here, self.known_jobs())
 
     def _is_settled(self) -> bool:
         return self._settled is not None and self._settled == self._asked_numbers()

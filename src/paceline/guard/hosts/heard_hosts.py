@@ -15,6 +15,7 @@ from paceline.guard.hosts.link import HeadLink
 from paceline.guard.hosts.mirror import RingMirror, write_note
 from paceline.guard.hosts.remote_process import RemoteProcess, is_elsewhere, process_number
 from paceline.guard.hosts.settling import TakenReports
+from paceline.guard.hosts.stretches.passed_calls import PassedCalls
 from paceline.guard.hosts.taking_over import head_name, remove_mirrors
 from paceline.guard.hosts.tree.host_tree import HostTree, TreePlace
 from paceline.guard.hosts.viewing.glances_asked import AskedGlances
@@ -49,6 +50,7 @@ class HeardHosts(LocalRings):
         self._is_quiet = False  # nobody judges any more
         self._large = LargeJobs()
         self._glances = AskedGlances()
+        self._passed = PassedCalls(self._send_to_number)
         self._mirrored: list[KnownHost] = []  # hosts with ranks whose rings are held
         self._has_looked = self._is_look_due = False  # whether everybody looks who still lives, and is to look again
         self._counted_at = 0.0  # when it was last looked who is not heard of
@@ -87,6 +89,9 @@ class HeardHosts(LocalRings):
             self._link.send(host.link, content)
         else:
             self._link.send(host.parent.link, host_messages.encode(host_messages.PassOn(host.link, content)))
+
+    def _send_to_number(self, number: int, message: host_messages.Downward) -> None:
+        self._send(list(self._hosts.values())[number], message)
 
     def _note_trouble(self, text: str) -> None:
         if text not in self._troubles and len(self._troubles) < 100:
@@ -137,6 +142,9 @@ class HeardHosts(LocalRings):
                 # of one that speaks through a relay, the relay has looked at the number
                 if host.parent or self._taken.takes(host.link, message.number, is_whole=message.is_whole):
                     (self._take_relayed if host.address else self._take_report)(host, message)
+                    self._passed.note_recalled(host.number, message.recalled)
+            elif isinstance(message, host_messages.Stretches):
+                self._passed.take(host.number, message.stretches)
             elif isinstance(message, host_messages.Passed):
                 self._hear_passed(host, message)
             elif isinstance(message, host_messages.FreshFacts):
@@ -264,6 +272,7 @@ class HeardHosts(LocalRings):
             return
         host.is_lost = True
         self._taken.drop(host.link)
+        self._passed.forget(host.number)
         if not host.address:
             self._large.distrust(host.number)
         for child in host.children.values():

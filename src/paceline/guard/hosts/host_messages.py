@@ -11,18 +11,21 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from paceline.guard.hosts.stretches.stretch import MOST_LEVEL, MOST_NUMBER, SUMS_BYTES
 from paceline.guard.hosts.viewing.view_messages import GlanceReport, WantGlances
 
 PROTOCOL = 6
 MOST_BYTES = 8 << 20  # of one message
 MOST_RINGS = 1024  # of one host
 MOST_RANKS = 1 << 20  # of a job
+MOST_STRETCHES = 256  # that a host tells at once
 _MOST_NAMES = 64  # of one ring
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Pid = Annotated[int, msgspec.Meta(ge=1, le=(1 << 31) - 1)]
 _Name = Annotated[str, msgspec.Meta(max_length=200)]
 _Text = Annotated[str, msgspec.Meta(max_length=10_000)]
+_Ranges = Annotated[list[tuple[_Count, _Count, _Count]], msgspec.Meta(max_length=MOST_RINGS)]  # begin, end, step
 _Link = Annotated[bytes, msgspec.Meta(max_length=255)]
 
 
@@ -81,7 +84,7 @@ class AlikeRanks(msgspec.Struct, array_like=True, frozen=True):
     """Ranks of a large job that are in the same state."""
 
     digest: _Count  # of their state; see classes/state_digest.py
-    ranks: Annotated[list[tuple[_Count, _Count, _Count]], msgspec.Meta(max_length=MOST_RINGS)]  # begin, end, step
+    ranks: _Ranges
 
 
 class WorldReport(msgspec.Struct, array_like=True, frozen=True):
@@ -90,6 +93,29 @@ class WorldReport(msgspec.Struct, array_like=True, frozen=True):
     world: _Name
     size: Annotated[int, msgspec.Meta(ge=1, le=MOST_RANKS)]
     alike: Annotated[list[AlikeRanks], msgspec.Meta(max_length=MOST_RINGS)]
+
+
+class AlikeSums(msgspec.Struct, array_like=True, frozen=True):
+    """Members of a communicator whose calls in a stretch have the same sums."""
+
+    sums: Annotated[bytes, msgspec.Meta(min_length=SUMS_BYTES, max_length=SUMS_BYTES)]  # see stretches/stretch.py
+    ranks: _Ranges  # of its world
+
+
+class StretchReport(msgspec.Struct, array_like=True, frozen=True):
+    """What the members of one host have called in one stretch of a communicator."""
+
+    communicator: _Name
+    num_members: Annotated[int, msgspec.Meta(ge=2, le=MOST_RINGS)]  # of all hosts
+    level: Annotated[int, msgspec.Meta(ge=0, le=MOST_LEVEL)]
+    number: Annotated[int, msgspec.Meta(ge=0, le=MOST_NUMBER)]
+    alike: Annotated[list[AlikeSums], msgspec.Meta(max_length=MOST_RINGS)]
+
+
+class Stretches(msgspec.Struct, array_like=True, frozen=True, tag=16):
+    """What ranks of a host have called that do not wait. One that is lost is not told again: it is not compared."""
+
+    stretches: Annotated[list[StretchReport], msgspec.Meta(max_length=MOST_STRETCHES)]
 
 
 class FreshFacts(msgspec.Struct, array_like=True, frozen=True, tag=9):
@@ -125,6 +151,7 @@ class Report(msgspec.Struct, array_like=True, frozen=True, tag=2):
     worlds: Annotated[list[WorldReport], msgspec.Meta(max_length=_MOST_NAMES)] = []
     passed: Annotated[list[Passed], msgspec.Meta(max_length=MOST_RINGS)] = []  # by a relay; older than its states
     lost: Annotated[list[_Link], msgspec.Meta(max_length=MOST_RINGS)] = []  # not heard; older than both
+    recalled: _Count = 0  # the last request for past calls that this report, or one before it, answers
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True, tag=3):
@@ -169,6 +196,15 @@ class Follow(msgspec.Struct, array_like=True, frozen=True, tag=10):
     ranks: Annotated[list[_Count], msgspec.Meta(max_length=MOST_RINGS)]
 
 
+class Recall(msgspec.Struct, array_like=True, frozen=True, tag=17):
+    """Send the past calls of these ranks with the next report, although they move."""
+
+    question: _Count
+    world: _Name
+    ranks: Annotated[list[_Count], msgspec.Meta(max_length=MOST_RINGS)]
+    num_calls: Annotated[int, msgspec.Meta(ge=0, le=4096)]  # of each
+
+
 class Serve(msgspec.Struct, array_like=True, frozen=True, tag=12):
     """Be a relay: other hosts are to speak through you."""
 
@@ -198,8 +234,8 @@ class EndJob(msgspec.Struct, array_like=True, frozen=True, tag=8):
     finding: Annotated[bytes, msgspec.Meta(max_length=1 << 20)] = b""  # why, as JSON
 
 
-Upward = Hello | Beat | Report | FreshFacts | Past | Answer | Bye | Passed | GlanceReport
-Downward = Beat | Ask | GoOn | Follow | EndJob | Serve | MoveTo | PassOn | TellAnew | WantGlances
+Upward = Hello | Beat | Report | Stretches | FreshFacts | Past | Answer | Bye | Passed | GlanceReport
+Downward = Beat | Ask | GoOn | Follow | Recall | EndJob | Serve | MoveTo | PassOn | TellAnew | WantGlances
 _Message = TypeVar("_Message")
 _ENCODER = msgspec.msgpack.Encoder()
 _UPWARD: msgspec.msgpack.Decoder[Upward] = msgspec.msgpack.Decoder(Upward)

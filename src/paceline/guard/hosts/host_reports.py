@@ -16,6 +16,7 @@ from paceline.guard.hosts.host_messages import (
     KernelFacts,
     NoteReport,
     Past,
+    Recall,
     Report,
     RingReport,
 )
@@ -71,6 +72,8 @@ class HostReports:
         self._states = ToldStates()
         self._glances = ToldGlances(rings)
         self._followed: dict[str, set[int]] = {}  # what the head has asked for, by world
+        self._recall: Recall | None = None  # past calls that the head wants of ranks that move
+        self._recalled = 0  # the last of these requests that was answered
 
     def tell_everything(self) -> None:
         """Let the next report hold everything."""
@@ -90,11 +93,16 @@ class HostReports:
         rings = [report for held in self._by_end() if (report := self._look_at(held)) is not None]
         notes, problems = self._look_at_notes()
         worlds = self._states.changes()
-        if not rings and not notes and not problems and not worlds and not self._is_whole:
+        recall, self._recall = self._recall, None
+        if not rings and not notes and not problems and not worlds and not self._is_whole and recall is None:
             return None
+        self._recalled = recall.question if recall is not None else self._recalled
         is_whole, self._is_whole = self._is_whole, False
         number = self.marks.next_number()
-        return Report(number=number, is_whole=is_whole, rings=rings, notes=notes, problems=problems, worlds=worlds)
+        return Report(
+            number=number, is_whole=is_whole, rings=rings, notes=notes, problems=problems, worlds=worlds,
+            recalled=self._recalled,
+        )  # fmt: skip
 
     def _by_end(self) -> list[HeldRing]:
         """Return the rings, those of ranks that have ended first: of some of these only the first ones are told."""
@@ -117,20 +125,20 @@ class HostReports:
         is_still = has_ended or _is_final(mark) or (_is_inside(mark) and now - told.since >= _STILL_SECONDS)
         if self._states.is_enough(held, mark, self.marks, is_still=is_still):
             return None
-        if self.marks.has_told(pid, mark) and names == told.names:
+        num_recalled = self._num_recalled(held)
+        if self.marks.has_told(pid, mark) and names == told.names and not num_recalled:
             return None
         parts = None
         if is_still:
             last = _LAST_CALLS if not is_large(held) else _LAST_OF_LARGE
-            parts = self._copy_still(rank, told, mark, num_calls=last if has_ended else _FEW_CALLS)
+            num_calls = max(num_recalled, last if has_ended else _FEW_CALLS)
+            parts = self._copy_still(rank, told, mark, num_calls=num_calls)
         if parts is None:  # it moves
-            if not is_new and not self.marks.is_told_still(pid) and names == told.names:
+            is_due = is_new or names != told.names or num_recalled > 0
+            if not is_due and not self.marks.is_told_still(pid):
                 return None
             self.marks.tell_moves(pid)
-            content = rank.reader.content()
-            parts = told.image.changes(content, shift_ns=self.shift_ns, is_still=False, num_calls=0) if (
-                is_new or names != told.names
-            ) else told.image.moves()  # fmt: skip
+            parts = self._copy_moving(rank, told, num_calls=num_recalled) if is_due else told.image.moves()
         told.names = names
         end = self._end_facts(rank.process, rank.kills_before) if has_ended else None
         return RingReport(
@@ -145,6 +153,18 @@ class HostReports:
             return None
         self.marks.tell_still(rank.process.pid, mark)
         return told.image.changes(content, shift_ns=self.shift_ns, is_still=True, num_calls=num_calls)
+
+    def _copy_moving(self, rank: WatchedRank, told: _Told, *, num_calls: int) -> bytes:
+        """Return the ring of a rank that moves, with past calls that it has not begun to replace meanwhile."""
+        begun, content = rank.reader.word(layout.NUM_RECORDS), rank.reader.content()
+        num_meanwhile = rank.reader.word(layout.NUM_RECORDS) - begun
+        num_calls = max(0, min(num_calls, layout.NUM_SLOTS - layout.MAX_THREADS - num_meanwhile))
+        return told.image.changes(content, shift_ns=self.shift_ns, is_still=False, num_calls=num_calls)
+
+    def _num_recalled(self, held: HeldRing) -> int:
+        """Return how many past calls of a rank the head wants, whether it moves or not."""
+        recall = self._recall
+        return recall.num_calls if recall is not None and held.names.get(recall.world) in recall.ranks else 0
 
     def _end_facts(self, process: ProcessHandle, kills_before: int) -> EndFacts:
         return EndFacts(
@@ -220,6 +240,10 @@ class HostReports:
         """Tell of these ranks by their rings from now on."""
         self._followed.setdefault(world, set()).update(ranks)
         self._states.follow(world, ranks)
+
+    def recall(self, recall: Recall) -> None:
+        """Send past calls of some ranks with the next report."""
+        self._recall = recall
 
     def let_go_on(self, pid: int | None = None) -> None:
         """Let a rank, or all of them, make the call that they stopped before."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from paceline.guard.hosts import host_messages
 from paceline.guard.hosts.host_reports import HostReports
 from paceline.guard.hosts.link import LINK_ERRORS, WatcherLink
+from paceline.guard.hosts.stretches.told_stretches import ToldStretches
 from paceline.guard.hosts.tree.relay import Relay
 from paceline.guard.hosts.viewing.view_messages import WantGlances
 from paceline.guard.observe.local_rings import LocalRings
@@ -58,7 +59,7 @@ class Watching:
         life: int = 0,
     ) -> None:
         self._rings, self._part = rings, part
-        self._reports = HostReports(rings)
+        self._reports, self._stretches = HostReports(rings), ToldStretches()
         self._reports.marks.number = life << _LIFE_BITS
         self._secret, self._name = secret, name or secrets.token_hex(8).encode()
         self._link = WatcherLink(addresses, secret, self._name)
@@ -94,6 +95,9 @@ class Watching:
             report = self._reports.look()
             if report is not None and self._link.send(host_messages.encode(report)):
                 self._told_at = time.monotonic()
+            stretches = self._stretches.look(self._rings.held_rings())
+            if stretches:
+                self._link.send(host_messages.encode(host_messages.Stretches(stretches)))
             facts = self._reports.fresh_facts()
             if facts is not None:
                 self._link.send(host_messages.encode(facts))
@@ -132,6 +136,8 @@ class Watching:
             glances = self._reports.glances(message)
             if glances is not None:
                 self._link.send(host_messages.encode(glances))
+        elif isinstance(message, host_messages.Recall):
+            self._reports.recall(message)
         elif isinstance(message, host_messages.MoveTo):
             if message.address:
                 self._stop_serving()

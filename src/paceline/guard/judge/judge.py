@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from paceline.guard.judge.doubtful_positions import DoubtfulPositions
-from paceline.guard.judge.latency import add_latency
+from paceline.guard.judge.latency import add_latency, latency_since
 from paceline.guard.judge.patience import Patience, coming_ranks
 from paceline.guard.judge.staying import had_processor, processor_seconds, stay_seconds
 from paceline.guard.observe.board_reader import differing_positions
@@ -23,6 +23,7 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.shared_memory.layout import (
     ENQUEUES,
     MAX_THREADS,
+    NUM_SLOTS,
     SIDE_STREAMS,
     STOPPED,
     THREAD_WORDS,
@@ -88,6 +89,18 @@ class Judge:
             finding = find_certain(self._inspection(snapshot))
             if finding is not None:
                 return add_latency(snapshot, finding)
+        return None
+
+    def look_at_passed(self) -> Finding | None:
+        """Compare calls where ranks of several hosts differ, and may have gone on; return a finding if there is one."""
+        for job, position in self._rings.passed_differences():
+            snapshot = job.snapshot(history=NUM_SLOTS)
+            calls = Inspection(snapshot).calls_at(position)
+            if all(call.number >= job.oldest_call(rank) for rank, call in calls.items()):
+                memory = self._memories.setdefault(job.name, _Memory())
+                finding = self._find_mismatch_at(job, memory, snapshot, position)
+                if finding is not None:
+                    return latency_since(finding, max(call.entered_ns for call in calls.values()))
         return None
 
     def look_back(self, *, failed: bool) -> Finding | None:

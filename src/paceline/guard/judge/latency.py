@@ -19,6 +19,11 @@ def add_latency(snapshot: Snapshot, finding: Finding) -> Finding:
         events += [state.stop.call.entered_ns] if state.stop is not None else []
         events += [state.end.at_ns] if state.end is not None else []
         last = max([last, *events])
+    return latency_since(finding, last)
+
+
+def latency_since(finding: Finding, event_ns: int) -> Finding:
+    """Add how long after an event the finding comes; 0 stands for none."""
     now = time.monotonic_ns()
-    latency = (now - last) / 1e6 if last else 0.0
+    latency = (now - event_ns) / 1e6 if event_ns else 0.0
     return replace(finding, latency_ms=round(max(0.0, latency), 1), decided_ns=now)

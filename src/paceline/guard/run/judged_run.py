@@ -110,7 +110,7 @@ class JudgedRun:
         return None
 
     def _look(self) -> Finding | None:
-        finding = self._rings.confirmed(self._judge.look)
+        finding = self._rings.confirmed(self._judge.look) or self._look_at_passed()
         self._tell_unseen(at_end=finding is not None)
         if finding is not None:
             return finding
@@ -125,6 +125,11 @@ class JudgedRun:
         # what ranks elsewhere are doing is known when they stand still: warnings about those come at the end
         self._warn(self._warning_watch.look([job for job in self._rings.known_jobs() if not job.is_spread]))
         return None
+
+    def _look_at_passed(self) -> Finding | None:
+        """Judge calls of several hosts that nobody waits in."""
+        finding = self._judge.look_at_passed()
+        return self._rings.checked(finding) if finding is not None else None
 
     def _complete_jobs(self) -> list[WatchedJob]:
         """Return the jobs of which everything is known at the end; others may have done what is not here."""

@@ -1,0 +1,257 @@
+"""Calls of several hosts that differ and let everybody go on are found by their sums; what fits is never named."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+from tests.guard.hosts.linked_job import ALL_REDUCE, BARRIER, LinkedJob, LinkedRank
+
+from paceline.guard.hosts import host_messages
+from paceline.guard.hosts.link import HeadLink, WatcherLink
+from paceline.guard.hosts.stretches import passed_calls, told_stretches
+from paceline.guard.judge.judge import Judge
+from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.operations import BY_NAME, DTYPE_CODES, REDUCTION_CODES
+from paceline.guard.verdict.finding import Finding
+
+_SUM, _MAX = REDUCTION_CODES["SUM"], REDUCTION_CODES["MAX"]
+_GATHERV, _BROADCAST = BY_NAME["Gatherv"].code, BY_NAME["torch.broadcast"].code
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told_stretches, "TELL_SECONDS", 0.02)
+
+
+def _ranks(job: LinkedJob) -> list[LinkedRank]:
+    ranks = [job.rank(number) for number in range(3)]
+    job.until(lambda: job.num_seen() == 3)
+    return ranks
+
+
+def _make(rank: LinkedRank, operation: int, **arguments: int) -> None:
+    """Make a call that is over."""
+    rank.recorder.unblock(rank.recorder.begin_collective(rank.world, operation, depth=1, **arguments))
+
+
+class _Found:
+    """What a judge has found, and how often calls were asked for."""
+
+    def __init__(self, job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.judge = Judge(job.head, job.folders[0])
+        self.job = job
+        self.findings: list[Finding] = []
+        self.recalls: list[host_messages.Recall] = []
+        real = HeadLink.send
+
+        def send(link: HeadLink, watcher: bytes, content: bytes) -> bool:
+            message = host_messages.decode_downward(content)
+            if isinstance(message, host_messages.Recall):
+                self.recalls.append(message)
+            return real(link, watcher, content)
+
+        monkeypatch.setattr(HeadLink, "send", send)
+
+    def look(self) -> bool:
+        finding = self.judge.look_at_passed()
+        if finding is not None:
+            checked = self.job.head.checked(finding)
+            assert checked is not None
+            self.findings.append(checked)
+        return bool(self.findings)
+
+
+def test_another_reduction_on_one_host_is_found_although_everybody_goes_on(
+    job: LinkedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks, found = _ranks(job), _Found(job, monkeypatch)
+
+    def goes_on() -> bool:
+        for number, rank in enumerate(ranks):
+            _make(rank, BARRIER)
+            _make(rank, ALL_REDUCE, reduction=_MAX if number == 2 else _SUM, dtype=DTYPE_CODES["f4"], num_bytes=4)
+        return found.look()
+
+    job.until(goes_on)
+    (finding,) = found.findings
+    assert (finding.kind.value, finding.ranks, str(finding.field)) == ("mismatch", (2,), "reduction")
+    assert "MAX on rank 2" in finding.summary
+    assert "SUM on ranks 0-1" in finding.summary
+    assert all(group.hosts for group in finding.groups)
+    assert finding.latency_ms < 60_000
+
+
+def test_a_single_call_that_differs_is_found_among_others(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    for count in range(300):
+        for number, rank in enumerate(ranks):
+            _make(rank, ALL_REDUCE, reduction=_SUM, num_bytes=8 if (number, count) == (1, 77) else 4)
+    job.until(found.look)
+    (finding,) = found.findings
+    assert finding.ranks == (1,)
+    assert "call 78 on WORLD" in finding.summary
+
+
+def test_first_one_rank_for_each_sum_is_asked_and_then_the_others(
+    job: LinkedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    for number, rank in enumerate(ranks):
+        _make(rank, ALL_REDUCE, reduction=_MAX if number == 0 else _SUM)
+    job.until(found.look)
+    assert [recall.question for recall in found.recalls] == [1, 2, 2]  # of rank 0 the head has the ring itself
+    assert sorted(rank for recall in found.recalls if recall.question == 2 for rank in recall.ranks) == [1, 2]
+
+
+def test_what_only_some_know_is_looked_at_now_and_then_and_never_named(
+    job: LinkedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root of a Gatherv does not know the element type."""
+    monkeypatch.setattr(passed_calls, "_PAUSE_SECONDS", 1000.0)
+    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    told: list[object] = []
+    real = passed_calls.PassedCalls._suspect
+
+    def suspect(self: passed_calls.PassedCalls, suspicion: passed_calls.Suspicion[int]) -> None:
+        told.append(suspicion)
+        assert suspicion.is_by_unknown
+        real(self, suspicion)
+
+    monkeypatch.setattr(passed_calls.PassedCalls, "_suspect", suspect)
+
+    def goes_on() -> bool:
+        for number, rank in enumerate(ranks):
+            _make(rank, _GATHERV, root=0, dtype=0 if number == 0 else DTYPE_CODES["f8"])
+        assert not found.look()
+        return len(told) > 5
+
+    job.until(goes_on)
+    assert {recall.question for recall in found.recalls} == {1}
+
+
+def test_a_correct_job_is_asked_for_nothing(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although lines, times and the messages between the calls of ranks differ."""
+    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    compared: list[object] = []
+    real = passed_calls.PassedCalls.take
+    monkeypatch.setattr(
+        passed_calls.PassedCalls, "take",
+        lambda self, host, reports: (compared.extend(reports), real(self, host, reports)),
+    )  # fmt: skip
+
+    def goes_on() -> bool:
+        for number, rank in enumerate(ranks):
+            _make(rank, _BROADCAST, root=1, dtype=DTYPE_CODES["f4"], num_bytes=64)
+            for _ in range(number):
+                rank.recorder.unblock(
+                    rank.recorder.begin_message(rank.world.index, BY_NAME["Send"].code, peer=0, depth=1)
+                )
+            _make(rank, ALL_REDUCE, reduction=_SUM, num_bytes=4)
+        assert not found.look()
+        return len(compared) > 60
+
+    job.until(goes_on)
+    assert not found.recalls
+
+
+def test_calls_that_are_out_of_the_ring_are_not_compared(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    for number, rank in enumerate(ranks):
+        _make(rank, ALL_REDUCE, reduction=_MAX if number == 2 else _SUM)
+    has_asked = False
+
+    def goes_on() -> bool:
+        nonlocal has_asked
+        if found.recalls and not has_asked:  # before their host answers
+            has_asked = True
+            for _ in range(layout.NUM_SLOTS):
+                for rank in ranks:
+                    _make(rank, BARRIER)
+        assert not found.look()
+        return has_asked and job.head._passed._question is None
+
+    job.until(goes_on)
+
+
+def test_a_host_that_does_not_send_its_calls_is_not_waited_for(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passed_calls, "_RECALL_SECONDS", 0.05)
+    monkeypatch.setattr(passed_calls, "_PAUSE_SECONDS", 0.0)
+    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    real = WatcherLink.send
+
+    def send(self: WatcherLink, content: bytes) -> bool:
+        message = host_messages.decode_upward(content)
+        return True if isinstance(message, host_messages.Report) and message.recalled else real(self, content)
+
+    monkeypatch.setattr(WatcherLink, "send", send)
+
+    def goes_on() -> bool:
+        for number, rank in enumerate(ranks):
+            _make(rank, ALL_REDUCE, reduction=_MAX if number == 2 else _SUM)
+        assert not found.look()
+        return len(found.recalls) >= 3
+
+    job.until(goes_on)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_found_in_a_correct_job_whatever_becomes_of_messages(
+    seed: int, job: LinkedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls are asked for again and again, since the root of a Gatherv knows less than the others."""
+    monkeypatch.setattr(passed_calls, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(passed_calls, "_RECALL_SECONDS", 0.03)
+    ranks, found, chance = _ranks(job), _Found(job, monkeypatch), random.Random(seed)
+    real, under_way = WatcherLink.send, defaultdict[int, list[bytes]](list)
+
+    def send(self: WatcherLink, content: bytes) -> bool:
+        if isinstance(host_messages.decode_upward(content), host_messages.Beat | host_messages.Hello):
+            return real(self, content)
+        held = under_way[id(self)]
+        held.append(content)
+        for _ in range(chance.choice([0, 1, 1, 2, 3])):  # lost, late, and out of their order; some come twice
+            content = chance.choice(held)
+            real(self, content)
+            if chance.random() < 0.7:
+                held.remove(content)
+            if not held:
+                break
+        return True
+
+    monkeypatch.setattr(WatcherLink, "send", send)
+
+    def goes_on() -> bool:
+        for _ in range(chance.choice([0, 1, 5])):
+            for number, rank in enumerate(ranks):
+                _make(rank, _GATHERV, root=0, dtype=0 if number == 0 else DTYPE_CODES["f8"])
+                _make(rank, ALL_REDUCE, reduction=_SUM, num_bytes=4)
+        if chance.random() < 0.02:
+            job.watchers[chance.randrange(2)]._reports.tell_everything()
+        assert not found.look()
+        return len(found.recalls) > 20
+
+    job.until(goes_on)
+    assert job.head.problems() == []
+
+
+def test_a_communicator_of_one_host_is_not_told_of(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    rank = job.rank(1)
+    own = rank.recorder.communicator("torch-own-1", "OWN", [1], 0)
+    assert own is not None
+    sent: list[str] = []
+    real = WatcherLink.send
+
+    def send(self: WatcherLink, content: bytes) -> bool:
+        message = host_messages.decode_upward(content)
+        if isinstance(message, host_messages.Stretches):
+            sent.extend(each.communicator for each in message.stretches)
+        return real(self, content)
+
+    monkeypatch.setattr(WatcherLink, "send", send)
+    for _ in range(5):
+        rank.recorder.unblock(rank.recorder.begin_collective(own, BARRIER, depth=1))
+        _make(rank, BARRIER)
+    job.until(lambda: len(sent) > 1)
+    assert set(sent) == {rank.world.identity}
