@@ -56,6 +56,36 @@ _MPI = """
         os._exit(3)
     print("end", flush=True)
     """
+# goes on whatever it has called: the ranks of the last host differ as its first argument says
+_PASSED = """
+    import numpy
+    from mpi4py import MPI
+    world = MPI.COMM_WORLD
+    odd = world.rank >= world.size - 2
+    values, total = numpy.ones(4), numpy.zeros(4)
+    rows = world.Split(world.rank % 2)
+    counts = [rank + 1 for rank in range(world.size)]
+    parts = [numpy.zeros(sum(counts)), counts] if world.rank == 0 else None
+    until = time.monotonic() + float(sys.argv[2])
+    step, is_over = 0, False
+    while not is_over:
+        step += 1
+        differs = odd and (kind == "always" or (kind == "once" and step == 20))
+        if differs:
+            world.Allreduce(values, total, op=MPI.MAX)
+        else:
+            world.Allreduce(values, total, op=MPI.SUM)
+        world.Bcast(values, root=0)
+        world.Gatherv(numpy.ones(world.rank + 1), parts, root=0)
+        world.bcast(list(range(step % 7)) if world.rank == 0 else None, root=0)
+        rows.allgather(world.rank)
+        copy = rows.Dup()
+        copy.Barrier()
+        copy.Free()
+        time.sleep(float(sys.argv[3]))
+        is_over = world.bcast(time.monotonic() > until if world.rank == 0 else None, root=0)
+    print("end", flush=True)
+    """
 _TORCH = """
     import torch, torch.distributed as dist
     dist.init_process_group("gloo")
@@ -95,6 +125,7 @@ _SLURM = """
     """
 _PROGRAMS = {
     "mpi.py": (_READY, _MPI),
+    "passed.py": (_READY, _PASSED),
     "torch_job.py": (_READY, _TORCH),
     "enabled.py": (_ENABLED, _TORCH),
     "slurm_torch.py": (_SLURM, _READY, _TORCH),
