@@ -83,6 +83,13 @@ _PASSED = """
         copy.Barrier()
         copy.Free()
         time.sleep(float(sys.argv[3]))
+        peer = (world.rank + 3) % world.size  # on another host
+        sent = numpy.ones(3, dtype="f4" if kind == "message" and world.rank == 5 else "f8")
+        received = numpy.zeros(4)
+        world.Sendrecv(sent, peer, 0, received, peer, 0)
+        request = world.Isend(sent, peer, tag=1)
+        world.Recv(received, source=peer, tag=1)
+        request.Wait()
         is_over = world.bcast(time.monotonic() > until if world.rank == 0 else None, root=0)
     print("end", flush=True)
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.guard.hosts.cluster import Cluster
 from tests.guard.hosts.host_jobs import ON_HOSTS, nothing_is_left, on_hosts, run_watched
@@ -25,6 +27,17 @@ def test_ranks_that_call_differently_and_go_on_are_named_with_their_line(
     assert "op=MPI.MAX" in line_of(cluster.folder / "passed.py", group["site"])
     assert group["hosts"] == ["n3"]
     nothing_is_left(cluster)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+def test_a_message_of_another_element_type_is_found_although_both_sides_go_on(cluster: Cluster, pause: float) -> None:
+    done, finding = run_watched(cluster, _passed(cluster, "message", 120.0, pause))
+    assert done.returncode == 90, done.stderr
+    assert (finding["kind"], finding["ranks"], finding["cause"]) == ("message", [2, 5], "dtype"), done.stderr
+    sites = [group["site"] for group in finding["groups"] if group["ranks"] in ([2], [5])]
+    assert len(sites) == 2
+    lines = [line_of(cluster.folder / "passed.py", site) for site in sites]
+    assert all(re.search(r"world\.(Sendrecv|Isend|Recv)\(", line) for line in lines)
 
 
 def test_a_difference_of_a_job_that_is_soon_over_is_found_when_it_has_ended(cluster: Cluster) -> None:

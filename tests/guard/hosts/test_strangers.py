@@ -20,6 +20,7 @@ from paceline.guard.hosts.host_messages import (
     AlikeRanks,
     AlikeSums,
     KernelFacts,
+    MessageReport,
     NoteReport,
     Report,
     RingReport,
@@ -156,6 +157,8 @@ def test_a_message_that_is_too_large_is_not_taken_in(served: _Head, monkeypatch:
         Report(1, True, [], [], [], recalled=(1 << 63) - 1),
         Stretches([StretchReport("abc.0.mpi-world", 2, 0, 0, [AlikeSums(bytes(24), [(0, 2, 1)])])]),  # another's rank
         Stretches([StretchReport("abc.0.mpi-world", 2, 32, 1 << 48, [AlikeSums(bytes(24), [(0, 1 << 60, 1)])])]),
+        Stretches([], [MessageReport("abc.0.mpi-world", 0, b"cut off", b"")]),
+        Stretches([], [MessageReport("no communicator", 1 << 60, bytes(16), b"\xff" * 512)]),
         Stretches([StretchReport("no communicator", 1024, 3, 5, [AlikeSums(bytes(24), [(7, 3, 0)])] * 9)]),
         host_messages.FreshFacts({7: KernelFacts("R", 1, 2.0, 3.0)}),
     ],

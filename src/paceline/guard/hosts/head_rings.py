@@ -29,7 +29,7 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_to_json
-from paceline.guard.verdict.snapshot import Position
+from paceline.guard.verdict.snapshot import Passed
 
 _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question; more if they are thousands
 _LAST_SECONDS, _LAST_FAILED_SECONDS = 2.0, 5.0  # for the last words of ranks, once the launcher has ended
@@ -158,8 +158,8 @@ class HeadRings(HeardHosts):
             finding = look() if self._settle() else None  # again, with the past calls that hosts have sent along
         return self.checked(finding) if finding is not None and self._is_settled() else None
 
-    def passed_differences(self) -> list[tuple[WatchedJob, Position]]:
-        """Return where members of several hosts have called differently, and may have gone on.
+    def passed_differences(self) -> list[tuple[WatchedJob, Passed]]:
+        """Return what does not fit between ranks of several hosts, which may have gone on.
 
         Nobody is asked whether that still holds: what was called stays so, whatever ranks do next.
         """

@@ -144,7 +144,7 @@ class HeardHosts(LocalRings):
                     (self._take_relayed if host.address else self._take_report)(host, message)
                     self._passed.note_recalled(host.number, message.recalled)
             elif isinstance(message, host_messages.Stretches):
-                self._passed.take(host.number, message.stretches)
+                self._passed.take(host.number, message)
             elif isinstance(message, host_messages.Passed):
                 self._hear_passed(host, message)
             elif isinstance(message, host_messages.FreshFacts):

@@ -20,6 +20,7 @@ MOST_RINGS = 1024  # of one host
 MOST_RANKS = 1 << 20  # of a job
 MOST_STRETCHES = 256  # that a host tells at once
 _MOST_NAMES = 64  # of one ring
+_MOST_SIDES_BYTES = 512  # of messages that one rank has sent, or received
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Pid = Annotated[int, msgspec.Meta(ge=1, le=(1 << 31) - 1)]
@@ -112,10 +113,20 @@ class StretchReport(msgspec.Struct, array_like=True, frozen=True):
     alike: Annotated[list[AlikeSums], msgspec.Meta(max_length=MOST_RINGS)]
 
 
+class MessageReport(msgspec.Struct, array_like=True, frozen=True):
+    """Messages that a rank has sent to other hosts, or received from them: keys and sizes, 16 bytes for each."""
+
+    communicator: _Name
+    rank: _Count  # of its world
+    sent: Annotated[bytes, msgspec.Meta(max_length=_MOST_SIDES_BYTES)]  # see stretches/message_sides.py
+    received: Annotated[bytes, msgspec.Meta(max_length=_MOST_SIDES_BYTES)]
+
+
 class Stretches(msgspec.Struct, array_like=True, frozen=True, tag=16):
     """What ranks of a host have called that do not wait. One that is lost is not told again: it is not compared."""
 
     stretches: Annotated[list[StretchReport], msgspec.Meta(max_length=MOST_STRETCHES)]
+    messages: Annotated[list[MessageReport], msgspec.Meta(max_length=MOST_STRETCHES)] = []
 
 
 class FreshFacts(msgspec.Struct, array_like=True, frozen=True, tag=9):

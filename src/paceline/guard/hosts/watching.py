@@ -96,8 +96,8 @@ class Watching:
             if report is not None and self._link.send(host_messages.encode(report)):
                 self._told_at = time.monotonic()
             stretches = self._stretches.look(self._rings.held_rings())
-            if stretches:
-                self._link.send(host_messages.encode(host_messages.Stretches(stretches)))
+            if stretches is not None:
+                self._link.send(host_messages.encode(stretches))
             facts = self._reports.fresh_facts()
             if facts is not None:
                 self._link.send(host_messages.encode(facts))

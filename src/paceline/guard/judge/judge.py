@@ -33,6 +33,7 @@ from paceline.guard.verdict.diagnose import (
     find_certain,
     find_first_failure,
     find_mismatch_at,
+    find_passed_misfit,
     find_passed_mismatch,
     find_stuck,
     find_unequal_pair,
@@ -40,7 +41,7 @@ from paceline.guard.verdict.diagnose import (
 from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rules.mismatch import doubtful_positions, is_doubtful
-from paceline.guard.verdict.snapshot import Position, Snapshot
+from paceline.guard.verdict.snapshot import MessagePair, Position, Snapshot
 from paceline.guard.verdict.waits.enqueued_calls import stream_snapshot
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 
@@ -92,15 +93,18 @@ class Judge:
         return None
 
     def look_at_passed(self) -> Finding | None:
-        """Compare calls where ranks of several hosts differ, and may have gone on; return a finding if there is one."""
-        for job, position in self._rings.passed_differences():
-            snapshot = job.snapshot(history=NUM_SLOTS)
-            calls = Inspection(snapshot).calls_at(position)
-            if all(call.number >= job.oldest_call(rank) for rank, call in calls.items()):
+        """Compare what may not fit between ranks of several hosts, which may have gone on; return a finding, if any."""
+        for job, passed in self._rings.passed_differences():
+            snapshot = _without_replaced(job, job.snapshot(history=NUM_SLOTS))
+            if isinstance(passed, MessagePair):
+                finding = find_passed_misfit(self._inspection(snapshot), passed)
+                since = 0
+            else:
                 memory = self._memories.setdefault(job.name, _Memory())
-                finding = self._find_mismatch_at(job, memory, snapshot, position)
-                if finding is not None:
-                    return latency_since(finding, max(call.entered_ns for call in calls.values()))
+                finding = self._find_mismatch_at(job, memory, snapshot, passed)
+                since = max((call.entered_ns for call in Inspection(snapshot).calls_at(passed).values()), default=0)
+            if finding is not None:
+                return latency_since(finding, since)
         return None
 
     def look_back(self, *, failed: bool) -> Finding | None:
@@ -296,6 +300,17 @@ class Judge:
             if memory.stuck_patience.holds_back(finding, coming, lambda rank: _starved(job, rank), inside):
                 return None
         return add_latency(snapshot, finding)
+
+
+def _without_replaced(job: WatchedJob, snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot without past calls that ranks may have begun to replace while they were read."""
+    ranks = [
+        replace(state, history=tuple(call for call in state.history if call.number >= job.oldest_call(state.rank)))
+        if state is not None and state.rank in job.ranks
+        else state
+        for state in snapshot.ranks
+    ]
+    return replace(snapshot, ranks=ranks)
 
 
 def _waits(mark: tuple[int, ...]) -> bool:

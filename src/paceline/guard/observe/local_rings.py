@@ -33,7 +33,7 @@ from paceline.guard.observe.worlds.job_worlds import (
 )
 from paceline.guard.shared_memory import layout
 from paceline.guard.verdict.finding import Finding
-from paceline.guard.verdict.snapshot import Position, Snapshot
+from paceline.guard.verdict.snapshot import Passed, Snapshot
 from paceline.process.private_files import names_in, read_private
 from paceline.process.procfs import out_of_memory_kills
 
@@ -55,8 +55,8 @@ class Rings(Protocol):
     def wait(self, seconds: float) -> None:
         """Wait for the given time, or until a rank has ended."""
 
-    def passed_differences(self) -> list[tuple[WatchedJob, Position]]:
-        """Return where members of several hosts have called differently, and may have gone on."""
+    def passed_differences(self) -> list[tuple[WatchedJob, Passed]]:
+        """Return what does not fit between ranks of several hosts, which may have gone on."""
 
     def problems(self) -> list[str]:
         """Return why processes could not be watched, in their own words."""
@@ -311,8 +311,8 @@ class LocalRings:
         """Look, and return a finding if it is certain: what is read here was read at one moment."""
         return look()
 
-    def passed_differences(self) -> list[tuple[WatchedJob, Position]]:
-        """Return where members have called differently that could not see each other: here all see each other."""
+    def passed_differences(self) -> list[tuple[WatchedJob, Passed]]:
+        """Return what does not fit between ranks that could not see each other: here all see each other."""
         return []
 
     def hear_last_words(self, *, failed: bool) -> None:

@@ -7,14 +7,14 @@ from collections import defaultdict
 
 import pytest
 from tests.guard.hosts.linked_job import ALL_REDUCE, BARRIER, LinkedJob, LinkedRank
+from tests.guard.hosts.stretches.passed_findings import PassedFindings
 
 from paceline.guard.hosts import host_messages
-from paceline.guard.hosts.link import HeadLink, WatcherLink
+from paceline.guard.hosts.link import WatcherLink
 from paceline.guard.hosts.stretches import passed_calls, told_stretches
-from paceline.guard.judge.judge import Judge
+from paceline.guard.hosts.stretches.compared_stretches import Suspicion
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.operations import BY_NAME, DTYPE_CODES, REDUCTION_CODES
-from paceline.guard.verdict.finding import Finding
 
 _SUM, _MAX = REDUCTION_CODES["SUM"], REDUCTION_CODES["MAX"]
 _GATHERV, _BROADCAST = BY_NAME["Gatherv"].code, BY_NAME["torch.broadcast"].code
@@ -36,37 +36,10 @@ def _make(rank: LinkedRank, operation: int, **arguments: int) -> None:
     rank.recorder.unblock(rank.recorder.begin_collective(rank.world, operation, depth=1, **arguments))
 
 
-class _Found:
-    """What a judge has found, and how often calls were asked for."""
-
-    def __init__(self, job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.judge = Judge(job.head, job.folders[0])
-        self.job = job
-        self.findings: list[Finding] = []
-        self.recalls: list[host_messages.Recall] = []
-        real = HeadLink.send
-
-        def send(link: HeadLink, watcher: bytes, content: bytes) -> bool:
-            message = host_messages.decode_downward(content)
-            if isinstance(message, host_messages.Recall):
-                self.recalls.append(message)
-            return real(link, watcher, content)
-
-        monkeypatch.setattr(HeadLink, "send", send)
-
-    def look(self) -> bool:
-        finding = self.judge.look_at_passed()
-        if finding is not None:
-            checked = self.job.head.checked(finding)
-            assert checked is not None
-            self.findings.append(checked)
-        return bool(self.findings)
-
-
 def test_another_reduction_on_one_host_is_found_although_everybody_goes_on(
     job: LinkedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    ranks, found = _ranks(job), PassedFindings(job, monkeypatch)
 
     def goes_on() -> bool:
         for number, rank in enumerate(ranks):
@@ -84,7 +57,7 @@ def test_another_reduction_on_one_host_is_found_although_everybody_goes_on(
 
 
 def test_a_single_call_that_differs_is_found_among_others(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    ranks, found = _ranks(job), PassedFindings(job, monkeypatch)
     for count in range(300):
         for number, rank in enumerate(ranks):
             _make(rank, ALL_REDUCE, reduction=_SUM, num_bytes=8 if (number, count) == (1, 77) else 4)
@@ -97,7 +70,7 @@ def test_a_single_call_that_differs_is_found_among_others(job: LinkedJob, monkey
 def test_first_one_rank_for_each_sum_is_asked_and_then_the_others(
     job: LinkedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    ranks, found = _ranks(job), PassedFindings(job, monkeypatch)
     for number, rank in enumerate(ranks):
         _make(rank, ALL_REDUCE, reduction=_MAX if number == 0 else _SUM)
     job.until(found.look)
@@ -110,11 +83,11 @@ def test_what_only_some_know_is_looked_at_now_and_then_and_never_named(
 ) -> None:
     """The root of a Gatherv does not know the element type."""
     monkeypatch.setattr(passed_calls, "_PAUSE_SECONDS", 1000.0)
-    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    ranks, found = _ranks(job), PassedFindings(job, monkeypatch)
     told: list[object] = []
     real = passed_calls.PassedCalls._suspect
 
-    def suspect(self: passed_calls.PassedCalls, suspicion: passed_calls.Suspicion[int]) -> None:
+    def suspect(self: passed_calls.PassedCalls, suspicion: Suspicion[int]) -> None:
         told.append(suspicion)
         assert suspicion.is_by_unknown
         real(self, suspicion)
@@ -133,13 +106,15 @@ def test_what_only_some_know_is_looked_at_now_and_then_and_never_named(
 
 def test_a_correct_job_is_asked_for_nothing(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """Although lines, times and the messages between the calls of ranks differ."""
-    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    ranks, found = _ranks(job), PassedFindings(job, monkeypatch)
     compared: list[object] = []
     real = passed_calls.PassedCalls.take
-    monkeypatch.setattr(
-        passed_calls.PassedCalls, "take",
-        lambda self, host, reports: (compared.extend(reports), real(self, host, reports)),
-    )  # fmt: skip
+
+    def take(self: passed_calls.PassedCalls, host: int, told: host_messages.Stretches) -> None:
+        compared.extend(told.stretches)
+        real(self, host, told)
+
+    monkeypatch.setattr(passed_calls.PassedCalls, "take", take)
 
     def goes_on() -> bool:
         for number, rank in enumerate(ranks):
@@ -157,7 +132,7 @@ def test_a_correct_job_is_asked_for_nothing(job: LinkedJob, monkeypatch: pytest.
 
 
 def test_calls_that_are_out_of_the_ring_are_not_compared(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    ranks, found = _ranks(job), PassedFindings(job, monkeypatch)
     for number, rank in enumerate(ranks):
         _make(rank, ALL_REDUCE, reduction=_MAX if number == 2 else _SUM)
     has_asked = False
@@ -178,7 +153,7 @@ def test_calls_that_are_out_of_the_ring_are_not_compared(job: LinkedJob, monkeyp
 def test_a_host_that_does_not_send_its_calls_is_not_waited_for(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passed_calls, "_RECALL_SECONDS", 0.05)
     monkeypatch.setattr(passed_calls, "_PAUSE_SECONDS", 0.0)
-    ranks, found = _ranks(job), _Found(job, monkeypatch)
+    ranks, found = _ranks(job), PassedFindings(job, monkeypatch)
     real = WatcherLink.send
 
     def send(self: WatcherLink, content: bytes) -> bool:
@@ -196,6 +171,17 @@ def test_a_host_that_does_not_send_its_calls_is_not_waited_for(job: LinkedJob, m
     job.until(goes_on)
 
 
+def _exchange(ranks: list[LinkedRank], nth: int) -> None:
+    """Let each rank send to the next one, of another size each time."""
+    for number, rank in enumerate(ranks):
+        for name, peer in (("Send", (number + 1) % 3), ("Recv", (number - 1) % 3)):
+            begun = rank.recorder.begin_message(
+                rank.world.index, BY_NAME[name].code, peer=peer, tag=3, message_number=nth, dtype=DTYPE_CODES["f4"],
+                num_bytes=4 * nth, depth=1,
+            )  # fmt: skip
+            rank.recorder.unblock(begun)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_found_in_a_correct_job_whatever_becomes_of_messages(
     seed: int, job: LinkedJob, monkeypatch: pytest.MonkeyPatch
@@ -203,7 +189,7 @@ def test_nothing_is_found_in_a_correct_job_whatever_becomes_of_messages(
     """Calls are asked for again and again, since the root of a Gatherv knows less than the others."""
     monkeypatch.setattr(passed_calls, "_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(passed_calls, "_RECALL_SECONDS", 0.03)
-    ranks, found, chance = _ranks(job), _Found(job, monkeypatch), random.Random(seed)
+    ranks, found, chance = _ranks(job), PassedFindings(job, monkeypatch), random.Random(seed)
     real, under_way = WatcherLink.send, defaultdict[int, list[bytes]](list)
 
     def send(self: WatcherLink, content: bytes) -> bool:
@@ -222,11 +208,16 @@ def test_nothing_is_found_in_a_correct_job_whatever_becomes_of_messages(
 
     monkeypatch.setattr(WatcherLink, "send", send)
 
+    num_sent = 0
+
     def goes_on() -> bool:
+        nonlocal num_sent
         for _ in range(chance.choice([0, 1, 5])):
             for number, rank in enumerate(ranks):
                 _make(rank, _GATHERV, root=0, dtype=0 if number == 0 else DTYPE_CODES["f8"])
                 _make(rank, ALL_REDUCE, reduction=_SUM, num_bytes=4)
+            num_sent += 1
+            _exchange(ranks, num_sent)
         if chance.random() < 0.02:
             job.watchers[chance.randrange(2)]._reports.tell_everything()
         assert not found.look()

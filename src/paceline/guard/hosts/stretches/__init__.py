@@ -1,1 +1,1 @@
-"""Calls that do not wait: hosts compare sums of them, and the head compares the calls themselves where sums differ."""
+"""Calls that nobody waits in: hosts tell sums and samples of them, and the head compares calls where these differ."""

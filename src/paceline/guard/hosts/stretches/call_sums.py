@@ -44,13 +44,13 @@ def call_words(records: _Records) -> Words:
     )  # fmt: skip
     lacks = sum(is_so * (1 << bit) for bit, is_so in enumerate(lacking))
     rows = numpy.empty((len(records), 3), dtype=_WORD)  # (call, sum)
-    rows[:, 0] = _mixed(position, records["operation"])
-    rows[:, 1] = _mixed(position, root, reduction, dtype, num_bytes, members_hash)
-    rows[:, 2] = _mixed(position, lacks)
+    rows[:, 0] = mixed(position, records["operation"])
+    rows[:, 1] = mixed(position, root, reduction, dtype, num_bytes, members_hash)
+    rows[:, 2] = mixed(position, lacks)
     return rows
 
 
-def _mixed(*columns: Any) -> Words:
+def mixed(*columns: Any) -> Words:
     """Return one word for each row of columns of whole numbers, such that rows that differ have other words."""
     mixed = numpy.zeros(len(columns[0]), dtype=_WORD)
     for column in columns:

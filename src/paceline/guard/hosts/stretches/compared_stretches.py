@@ -36,6 +36,21 @@ class Suspicion(Generic[_Host]):
     hosts: Mapping[_Rank, _Host]
     is_by_unknown: bool
 
+    @property
+    def first_ranks(self) -> frozenset[_Rank]:
+        """The ranks whose calls are looked at first: one for each sum."""
+        return frozenset(ranks[0] for ranks in self.alike)
+
+    @property
+    def kind(self) -> str:
+        """What else may be suspected of the same communicator, and is left alone by itself."""
+        return "unknown argument" if self.is_by_unknown else "call"
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it is worth to be looked at after others."""
+        return not self.is_by_unknown
+
 
 @dataclass(slots=True)
 class _Compared(Generic[_Host]):

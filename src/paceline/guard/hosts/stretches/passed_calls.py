@@ -7,13 +7,15 @@ ring any more are not compared. If the calls fit after all, the communicator is 
 
 from __future__ import annotations
 
+import struct
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from paceline.guard.hosts.host_messages import MOST_RINGS, Recall, StretchReport
+from paceline.guard.hosts.host_messages import MOST_RINGS, MessageReport, Recall, Stretches, StretchReport
 from paceline.guard.hosts.stretches.compared_stretches import MOST_COMMUNICATORS, ComparedStretches, Suspicion
+from paceline.guard.hosts.stretches.met_messages import MessageSuspicion, MetMessages
 from paceline.guard.hosts.stretches.stretch import Stretch, Sums, unpack_sums
 from paceline.guard.hosts.stretches.told_stretches import ToldStretches
 from paceline.guard.observe.local_rings import HeldRing
@@ -21,7 +23,7 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.number_ranges import from_ranges
 from paceline.guard.verdict.rules.mismatch import compare
-from paceline.guard.verdict.snapshot import Call, Position
+from paceline.guard.verdict.snapshot import Call, MessagePair, Passed, Position
 
 _RECALL_SECONDS = 2.0  # for hosts to send calls
 _MOST_CALLS, _MOST_OF_HOST = layout.NUM_SLOTS - 96, 65_536  # that are asked for: of one rank, and of one host
@@ -29,6 +31,8 @@ _PAUSE_SECONDS, _LONGEST_PAUSE = 1.0, 64.0  # before calls of a communicator are
 _MOST_SUSPICIONS = 16
 HERE = -1  # the number of the head's own host
 _HostNumber = int
+_Suspicion = Suspicion[_HostNumber] | MessageSuspicion[_HostNumber]
+_SIDE = struct.Struct("<QQ")  # key and size of a message
 
 
 @dataclass(slots=True)
@@ -36,7 +40,7 @@ class _Question:
     """Calls that were asked for."""
 
     number: int
-    suspicion: Suspicion[_HostNumber]
+    suspicion: _Suspicion
     ranks: frozenset[int]
     silent: set[_HostNumber]  # hosts that have not answered
     until: float
@@ -60,26 +64,30 @@ class PassedCalls:
     def __init__(self, send: Callable[[_HostNumber, Recall], None]) -> None:
         self._send = send
         self._compared: ComparedStretches[_HostNumber] = ComparedStretches()
+        self._met: MetMessages[_HostNumber] = MetMessages()
         self._own = ToldStretches()
         self._question: _Question | None = None
-        self._suspicions: deque[Suspicion[_HostNumber]] = deque(maxlen=_MOST_SUSPICIONS)  # that were not asked about
+        self._suspicions: deque[_Suspicion] = deque(maxlen=_MOST_SUSPICIONS)  # that were not asked about
         self._num_questions = 0
-        self._pauses: dict[tuple[str, bool], _Pause] = {}
+        self._pauses: dict[tuple[str, str], _Pause] = {}
 
     # what comes in
 
-    def take(self, host: _HostNumber, reports: Sequence[StretchReport]) -> None:
+    def take(self, host: _HostNumber, told: Stretches) -> None:
         """Take in what a host tells.
 
         Raises:
             ValueError: It is not what a host could tell.
         """
-        for report in reports:
-            stretch = Stretch(report.level, report.number)
-            for suspicion in self._compared.take(
-                host, report.communicator, report.num_members, stretch, list(_told_sums(report))
-            ):
+        for report in told.stretches:
+            stretch, sums = Stretch(report.level, report.number), list(_told_sums(report))
+            for suspicion in self._compared.take(host, report.communicator, report.num_members, stretch, sums):
                 self._suspect(suspicion)
+        for message in told.messages:
+            for key, size, sends in _told_sides(message):
+                misfit = self._met.take(host, message.communicator, message.rank, key, size, sends=sends)
+                if misfit is not None:
+                    self._suspect(misfit)
 
     def note_recalled(self, host: _HostNumber, number: int) -> None:
         """A host has sent the calls that it was asked for."""
@@ -92,19 +100,19 @@ class PassedCalls:
 
     # questions
 
-    def _suspect(self, suspicion: Suspicion[_HostNumber]) -> None:
-        """Note a suspicion, unless its communicator is left alone; one that may explain itself waits for no other."""
-        pause = self._pauses.get(_pause_key(suspicion))
+    def _suspect(self, suspicion: _Suspicion) -> None:
+        """Note a suspicion, unless the same was looked at a while ago, or others are looked at that are worth more."""
+        pause = self._pauses.get((suspicion.communicator, suspicion.kind))
         is_free = self._question is None and not self._suspicions
-        if (pause is None or time.monotonic() >= pause.until) and (is_free or not suspicion.is_by_unknown):
+        if (pause is None or time.monotonic() >= pause.until) and (is_free or suspicion.may_wait):
             self._suspicions.append(suspicion)
 
     def _ask_next(self) -> None:
         if self._question is None and self._suspicions:
             suspicion = self._suspicions.popleft()
-            self._ask(suspicion, frozenset(ranks[0] for ranks in suspicion.alike))
+            self._ask(suspicion, suspicion.first_ranks)
 
-    def _ask(self, suspicion: Suspicion[_HostNumber], ranks: frozenset[int]) -> None:
+    def _ask(self, suspicion: _Suspicion, ranks: frozenset[int]) -> None:
         by_host: dict[_HostNumber, list[int]] = {}
         for rank in sorted(ranks):
             by_host.setdefault(suspicion.hosts[rank], []).append(rank)
@@ -117,9 +125,9 @@ class PassedCalls:
             num_calls = min(_MOST_CALLS, _MOST_OF_HOST // len(wanted))
             self._send(host, Recall(self._num_questions, world, wanted, num_calls))
 
-    def _set_aside(self, suspicion: Suspicion[_HostNumber]) -> None:
+    def _set_aside(self, suspicion: _Suspicion) -> None:
         """Leave a communicator alone, the longer the more often nothing was found."""
-        key = _pause_key(suspicion)
+        key = suspicion.communicator, suspicion.kind
         pause = self._pauses.pop(key, None) or _Pause(_PAUSE_SECONDS)
         pause.until = time.monotonic() + pause.seconds
         pause.seconds = min(2 * pause.seconds, _LONGEST_PAUSE)
@@ -127,31 +135,37 @@ class PassedCalls:
         if len(self._pauses) > MOST_COMMUNICATORS:
             del self._pauses[next(iter(self._pauses))]
 
-    def look(self, rings: Sequence[HeldRing], jobs: Sequence[WatchedJob]) -> list[tuple[WatchedJob, Position]]:
-        """Go on with what is compared; return where calls of a job differ, once all of them are here.
+    def look(self, rings: Sequence[HeldRing], jobs: Sequence[WatchedJob]) -> list[tuple[WatchedJob, Passed]]:
+        """Go on with what is compared; return what differs in a job, once all calls are here.
 
         Args:
             rings: Those of the head's own host.
             jobs: The jobs as they are known now.
         """
-        self.take(HERE, self._own.look(rings))
+        own = self._own.look(rings)
+        if own is not None:
+            self.take(HERE, own)
         self._ask_next()
         question = self._question
         if question is None or (question.silent and time.monotonic() < question.until):
             return []
         self._question = None
-        suspicion = question.suspicion
+        if isinstance(question.suspicion, MessageSuspicion):
+            self._set_aside(question.suspicion)
+            return _messages_between(jobs, question.suspicion)
+        return self._compare(jobs, question.suspicion, question.ranks)
+
+    def _compare(
+        self, jobs: Sequence[WatchedJob], suspicion: Suspicion[_HostNumber], ranks: frozenset[int]
+    ) -> list[tuple[WatchedJob, Passed]]:
+        """Compare the calls of some members; if they differ, have those of all sent, and return where that is."""
         members = frozenset(suspicion.hosts)
-        job, sequence = _find_difference(jobs, suspicion.communicator, question.ranks, suspicion.stretch.begin)
-        if job is not None and question.ranks != members:
+        job, sequence = _find_difference(jobs, suspicion.communicator, ranks, suspicion.stretch.begin)
+        if job is not None and ranks != members:
             self._ask(suspicion, members)
             return []
         self._set_aside(suspicion)
         return [(job, Position(suspicion.communicator, sequence))] if job is not None else []
-
-
-def _pause_key(suspicion: Suspicion[_HostNumber]) -> tuple[str, bool]:
-    return suspicion.communicator, suspicion.is_by_unknown
 
 
 def _told_sums(report: StretchReport) -> Iterator[tuple[int, Sums]]:
@@ -159,6 +173,27 @@ def _told_sums(report: StretchReport) -> Iterator[tuple[int, Sums]]:
         sums = unpack_sums(alike.sums)
         for rank in from_ranges(alike.ranks, most=min(report.num_members, MOST_RINGS)):
             yield rank, sums
+
+
+def _told_sides(report: MessageReport) -> Iterator[tuple[int, int, bool]]:
+    for content, sends in ((report.sent, True), (report.received, False)):
+        if len(content) % _SIDE.size:
+            raise ValueError("sides of messages are cut off")
+        for key, size in _SIDE.iter_unpack(content):
+            yield key, size, sends
+
+
+def _messages_between(
+    jobs: Sequence[WatchedJob], suspicion: MessageSuspicion[_HostNumber]
+) -> list[tuple[WatchedJob, Passed]]:
+    """Return the two ranks as their job numbers them."""
+    world = suspicion.communicator.rpartition(".")[0]
+    for job in jobs:
+        numbers = job.worlds.get(world, {})
+        if suspicion.first_ranks <= numbers.keys():
+            sender, receiver = numbers[suspicion.sender], numbers[suspicion.receiver]
+            return [(job, MessagePair(suspicion.communicator, sender, receiver))]
+    return []
 
 
 def _find_difference(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from paceline.guard.hosts.stretches.call_sums import RECORD, Words, are_collectives, call_words
+from paceline.guard.hosts.stretches.message_sides import are_messages
 from paceline.guard.hosts.stretches.stretch import Stretch, Sums
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.shared_memory import layout
@@ -79,13 +80,16 @@ class RingSums:
     """What is summed up of one ring.
 
     Attributes:
-        of: By the identity of the communicator.
+        of: Collectives, by the identity of the communicator.
+        messages: Records of messages, by the same.
     """
 
     def __init__(self) -> None:
         self.of: dict[str, PositionSums] = {}
+        self.messages: dict[str, list[Any]] = {}
         self._read_to = 0  # the number of the first record that was not read
         self._open: list[int] = []  # numbers of records before it whose calls were not over
+        self._open_messages: list[int] = []  # the same of messages: if one is missed, others still count
 
     def num_new(self, reader: RingReader) -> int:
         """Return how many calls the rank has begun since the last time."""
@@ -97,20 +101,22 @@ class RingSums:
         for gone in self.of.keys() - set(identities):
             del self.of[gone]
         end = reader.word(layout.NUM_RECORDS)
-        if end == self._read_to and not self._open:
+        again = [*self._open, *self._open_messages]
+        if end == self._read_to and not again:
             return
         begin = max(self._read_to, end - layout.NUM_SLOTS)
-        numbers = numpy.array([*self._open, *range(begin, end)], dtype=numpy.int64)
-        content = [reader.records(number, number + 1) for number in self._open] + [reader.records(begin, end)]
+        numbers = numpy.array([*again, *range(begin, end)], dtype=numpy.int64)
+        content = [reader.records(number, number + 1) for number in again] + [reader.records(begin, end)]
         records = numpy.frombuffer(b"".join(content), dtype=RECORD)
         oldest = reader.word(layout.NUM_RECORDS) - layout.NUM_SLOTS + _SPARE  # others may have been written meanwhile
         if min(self._read_to, *self._open, end) < oldest:
             self.begin_anew()
-            records, numbers = records[numbers >= oldest], numbers[numbers >= oldest]
+        records, numbers = records[numbers >= oldest], numbers[numbers >= oldest]
         is_written = records["number"].astype(numpy.int64) == numbers + 1
         is_over = is_written & (records["left_ns"] != 0)
         # what is not written is another thread's, which has taken its number and is about to write
         self._open = numbers[~is_over & (~is_written | are_collectives(records))].tolist()
+        self._open_messages = numbers[~is_over & is_written & are_messages(records)].tolist()
         self._read_to = end
         self._take(reader, records[is_over], identities)
 
@@ -120,14 +126,22 @@ class RingSums:
         self._open.clear()
 
     def _take(self, reader: RingReader, records: Any, identities: Collection[str]) -> None:
-        records = records[are_collectives(records)]
-        for index in numpy.unique(records["communicator"]).tolist():
+        is_collective, is_message = are_collectives(records), are_messages(records)
+        for index in numpy.unique(records["communicator"][is_collective | is_message]).tolist():
             known = reader.communicators.get(index)
             if known is None or known.identity not in identities:
                 continue
-            own = records[(records["communicator"] == index) & (records["number"] > known.first)]
-            if len(own):
+            is_own = (records["communicator"] == index) & (records["number"] > known.first)
+            if (is_own & is_collective).any():
+                own = records[is_own & is_collective]
                 held = self.of.setdefault(known.identity, PositionSums())
                 held.add(own["sequence"].astype(numpy.int64) - 1, call_words(own))
                 if held.num_held > MOST_HELD:
                     del self.of[known.identity]
+            if (is_own & is_message).any():
+                self.messages.setdefault(known.identity, []).append(records[is_own & is_message])
+
+    def take_messages(self, identity: str) -> Any:
+        """Return the records of messages on a communicator that are over, and forget them."""
+        parts = self.messages.pop(identity, [])
+        return numpy.concatenate(parts) if parts else numpy.zeros(0, dtype=RECORD)

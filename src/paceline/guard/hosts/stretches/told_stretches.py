@@ -1,17 +1,21 @@
-"""What a host tells of calls that do not wait: sums of stretches of each communicator that has members elsewhere.
+"""What a host tells of calls that do not wait, on communicators that have members elsewhere.
 
-Twice a second at most, and nothing if nobody has called. Local members with equal sums are told of together. Large jobs
-are left out: their ranks are told of by classes.
+Of collectives that is sums of stretches, and of messages to and from other hosts some of them. Twice a second at most,
+and nothing if nobody has called. Local members with equal sums are told of together. Large jobs are left out: their
+ranks are told of by classes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy
+
 from paceline.guard.hosts.classes.told_states import LARGE
-from paceline.guard.hosts.host_messages import MOST_STRETCHES, AlikeSums, StretchReport
+from paceline.guard.hosts.host_messages import MOST_STRETCHES, AlikeSums, MessageReport, Stretches, StretchReport
+from paceline.guard.hosts.stretches.message_sides import sides_told
 from paceline.guard.hosts.stretches.ring_sums import RingSums
 from paceline.guard.hosts.stretches.stretch import Stretch, Sums, cut
 from paceline.guard.observe.local_rings import HeldRing, rank_of
@@ -29,8 +33,8 @@ _Rank = int
 class _Shared:
     """A communicator with members here and elsewhere."""
 
-    num_members: int
-    local: tuple[_Rank, ...]  # by their rank in its world
+    members: Sequence[_Rank]  # by their rank in its world
+    local: tuple[_Rank, ...]
 
 
 class ToldStretches:
@@ -40,8 +44,8 @@ class ToldStretches:
         self._sums: dict[int, RingSums] = {}  # by process
         self._told_at = 0.0
 
-    def look(self, rings: Sequence[HeldRing]) -> list[StretchReport]:
-        """Read what ranks have called, if it is time; return what is to be told.
+    def look(self, rings: Sequence[HeldRing]) -> Stretches | None:
+        """Read what ranks have called, if it is time; return what is to be told, if there is anything.
 
         Args:
             rings: Those of this host.
@@ -50,15 +54,17 @@ class ToldStretches:
         is_time = now - self._told_at >= TELL_SECONDS
         due = [held for held in rings if is_time or self._sums_of(held).num_new(held.reader) >= _MANY_CALLS]
         if not due:
-            return []
+            return None
         shared = _shared_communicators(rings)
         for held in due if shared else ():
             self._sums_of(held).read(held.reader, shared)
         if not is_time:
-            return []
+            return None
         self._told_at = now
         told = [report for identity, known in shared.items() for report in self._tell(rings, identity, known)]
-        return told[:MOST_STRETCHES]  # a job that makes communicators all the time may have more
+        messages = [report for identity, known in shared.items() for report in self._met(rings, identity, known)]
+        # a job that makes communicators all the time may have more
+        return Stretches(told[:MOST_STRETCHES], messages[:MOST_STRETCHES]) if told or messages else None
 
     def _sums_of(self, held: HeldRing) -> RingSums:
         return self._sums.setdefault(rank_of(held).process.pid, RingSums())
@@ -81,11 +87,23 @@ class ToldStretches:
                 held.drop_before(stretch.end)
         return [
             StretchReport(
-                identity, known.num_members, stretch.level, stretch.number,
+                identity, len(known.members), stretch.level, stretch.number,
                 [AlikeSums(each.packed(), to_ranges(sorted(ranks))) for each, ranks in groups.items()],
             )
             for stretch, groups in alike.items()
         ]  # fmt: skip
+
+    def _met(self, rings: Iterable[HeldRing], identity: str, known: _Shared) -> Iterator[MessageReport]:
+        """Return messages of local members to and from others, and take them to have been told."""
+        world, local = identity.rpartition(".")[0], set(known.local)
+        elsewhere = numpy.array([rank not in local for rank in known.members])
+        for held in rings:
+            records = self._sums_of(held).take_messages(identity)
+            if len(records) and held.names.get(world) in local:
+                rank = held.names[world]
+                sent, received = sides_told(records, known.members.index(rank), elsewhere)
+                if len(sent) or len(received):
+                    yield MessageReport(identity, rank, sent.tobytes(), received.tobytes())
 
 
 def _shared_communicators(rings: Iterable[HeldRing]) -> Mapping[str, _Shared]:
@@ -99,10 +117,10 @@ def _shared_communicators(rings: Iterable[HeldRing]) -> Mapping[str, _Shared]:
     for held in rings:
         for known in held.reader.communicators.values():
             if known.identity not in found and _may_be_compared(held, known):
-                members = range(known.size) if known.ranks is None else known.ranks
+                members: Sequence[_Rank] = range(known.size) if known.ranks is None else known.ranks
                 here = tuple(rank for rank in members if rank in local.get(known.world, ()))
                 if 0 < len(here) < known.size:
-                    found[known.identity] = _Shared(known.size, here)
+                    found[known.identity] = _Shared(members, here)
     return found
 
 

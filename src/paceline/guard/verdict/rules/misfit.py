@@ -18,7 +18,7 @@ from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingF
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import open_call
 from paceline.guard.verdict.rank_groups import rank_groups
-from paceline.guard.verdict.snapshot import Call, EndKind, RankState
+from paceline.guard.verdict.snapshot import Call, EndKind, MessagePair, RankState
 from paceline.guard.verdict.waits.waited_for import has_been_received
 from paceline.guard.verdict.wording import name_rank, size_text
 
@@ -42,6 +42,36 @@ def find_misfit(inspection: Inspection) -> Finding | None:
             if misfit is not None:
                 return _finding(inspection, misfit)
     return None
+
+
+def find_passed_misfit(inspection: Inspection, pair: MessagePair) -> Finding | None:
+    """Find a message between two ranks that did not fit, although they may have gone on since."""
+    sending, receiving = inspection.state(pair.sender), inspection.state(pair.receiver)
+    known = inspection.communicator(pair.communicator)
+    if sending is None or receiving is None or known is None:
+        return None
+    if any(not state.messages_known or state.num_uncertain for state in (sending, receiving)):
+        return None  # which message is the n-th is not certain
+    sender, receiver = known.member(pair.sender), known.member(pair.receiver)
+    sent = {
+        (call.tag, call.message_number): call
+        for call in _past_messages(sending, pair.communicator, Family.SEND)
+        if call.peer == receiver and call.message_number
+    }
+    for received in _past_messages(receiving, pair.communicator, Family.RECEIVE):
+        call = sent.get((received.incoming.tag, received.incoming.number))
+        field = _misfit_field(call, receiver, received, sender) if call is not None else None
+        if call is not None and field is not None:
+            misfit = Misfit(field=field, sender=pair.sender, receiver=pair.receiver, sent=call, received=received)
+            return _finding(inspection, misfit)
+    return None
+
+
+def _past_messages(state: RankState, communicator: str, family: Family) -> Iterator[Call]:
+    """Yield the sends or the receives of a rank on a communicator that did not fail, nor were cancelled."""
+    for call in state.history:
+        if call.communicator == communicator and call.family in (family, Family.EXCHANGE) and not call.failed:
+            yield call
 
 
 def find_truncated(inspection: Inspection) -> Finding | None:
