@@ -1,4 +1,4 @@
-"""A long correct job under the guard: eight ranks, ten million calls, communicators made and freed, groups and threads.
+"""A long correct job under the guard: eight ranks, ten minutes, communicators made and freed, groups and threads.
 
 It must end well, without a finding or a warning. Memory of ranks and of the guard, and the records in shared memory,
 must be flat once each rank has filled its ring: from then on, the last fifth of the time is held against the second.

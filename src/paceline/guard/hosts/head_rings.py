@@ -29,7 +29,7 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.finding_json import finding_to_json
-from paceline.guard.verdict.snapshot import Passed
+from paceline.guard.verdict.rules.passed import Passed
 
 _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question; more if they are thousands
 _LAST_SECONDS, _LAST_FAILED_SECONDS = 2.0, 5.0  # for the last words of ranks, once the launcher has ended

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from paceline.guard.judge.doubtful_positions import DoubtfulPositions
+from paceline.guard.judge.judged_rings import Rings
 from paceline.guard.judge.latency import add_latency, latency_since
 from paceline.guard.judge.patience import Patience, coming_ranks
 from paceline.guard.judge.staying import had_processor, processor_seconds, stay_seconds
 from paceline.guard.observe.board_reader import differing_positions
-from paceline.guard.observe.local_rings import Rings
 from paceline.guard.observe.pair_reader import unequal_tables
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.shared_memory.layout import (
@@ -41,7 +41,8 @@ from paceline.guard.verdict.diagnose import (
 from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.rules.mismatch import doubtful_positions, is_doubtful
-from paceline.guard.verdict.snapshot import MessagePair, Position, Snapshot
+from paceline.guard.verdict.rules.passed import MessagePair
+from paceline.guard.verdict.snapshot import Position, Snapshot
 from paceline.guard.verdict.waits.enqueued_calls import stream_snapshot
 from paceline.guard.verdict.waits.stuck_ranks import stuck_ranks
 

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.rank_starts import LaunchedJob, RankStarts, StartedRank
@@ -33,7 +32,8 @@ from paceline.guard.observe.worlds.job_worlds import (
 )
 from paceline.guard.shared_memory import layout
 from paceline.guard.verdict.finding import Finding
-from paceline.guard.verdict.snapshot import Passed, Snapshot
+from paceline.guard.verdict.rules.passed import Passed
+from paceline.guard.verdict.snapshot import Snapshot
 from paceline.process.private_files import names_in, read_private
 from paceline.process.procfs import out_of_memory_kills
 
@@ -41,28 +41,6 @@ from paceline.process.procfs import out_of_memory_kills
 _NAMES = {"Get_parent": "the spawned WORLD", "Connect": "the connected WORLD"}
 _MOST_PROBLEM_BYTES = 65_536
 _LOST_FOLDER = "somebody removed the folder of the run, so ranks that joined after that are not seen"
-
-
-class Rings(Protocol):
-    """Where the records of ranks come from."""
-
-    def jobs(self) -> list[WatchedJob]:
-        """Return the jobs that are known now."""
-
-    def starting(self, *, has_ended: bool = False) -> list[Snapshot]:
-        """Return the jobs that no rank has joined yet, and in which one has ended that others need."""
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the given time, or until a rank has ended."""
-
-    def passed_differences(self) -> list[tuple[WatchedJob, Passed]]:
-        """Return what does not fit between ranks of several hosts, which may have gone on."""
-
-    def problems(self) -> list[str]:
-        """Return why processes could not be watched, in their own words."""
-
-    def close(self) -> None:
-        """Let go of everything."""
 
 
 @dataclass(slots=True)

@@ -156,17 +156,6 @@ class Position(NamedTuple):
     sequence: int
 
 
-class MessagePair(NamedTuple):
-    """Two ranks, one of which sends messages to the other on a communicator."""
-
-    communicator: str
-    sender: int
-    receiver: int
-
-
-Passed = Position | MessagePair  # what ranks may have passed that does not fit
-
-
 class Incoming(NamedTuple):
     """What a call wants to receive."""
 

@@ -23,7 +23,8 @@ from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.number_ranges import from_ranges
 from paceline.guard.verdict.rules.mismatch import compare
-from paceline.guard.verdict.snapshot import Call, MessagePair, Passed, Position
+from paceline.guard.verdict.rules.passed import MessagePair, Passed
+from paceline.guard.verdict.snapshot import Call, Position
 
 _RECALL_SECONDS = 2.0  # for hosts to send calls
 _MOST_CALLS, _MOST_OF_HOST = layout.NUM_SLOTS - 96, 65_536  # that are asked for: of one rank, and of one host

@@ -18,7 +18,8 @@ from paceline.guard.verdict.finding import Cause, Explanation, Finding, FindingF
 from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import open_call
 from paceline.guard.verdict.rank_groups import rank_groups
-from paceline.guard.verdict.snapshot import Call, EndKind, MessagePair, RankState
+from paceline.guard.verdict.rules.passed import MessagePair
+from paceline.guard.verdict.snapshot import Call, EndKind, RankState
 from paceline.guard.verdict.waits.waited_for import has_been_received
 from paceline.guard.verdict.wording import name_rank, size_text
 
