@@ -46,8 +46,7 @@ def test_the_host_that_torch_names_has_the_head(monkeypatch: pytest.MonkeyPatch,
     assert isinstance(role, HeadRole)
     assert role.viewers is not None
     port = role.viewers.listening.getsockname()[1]
-    role.listening.close()
-    role.viewers.listening.close()
+    role.close()
     watched = f"watching other hosts through {role.address} (encrypted, with a key of this run)"
     assert said == [f"{watched}; to look on: paceline watch 127.0.0.1:{port}"]
 

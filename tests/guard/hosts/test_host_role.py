@@ -36,8 +36,7 @@ def _end(role: HeadRole) -> int:
     """Close the ports of a head; return that of viewers."""
     assert role.viewers is not None
     port = role.viewers.listening.getsockname()[1]
-    role.listening.close()
-    role.viewers.listening.close()
+    role.close()
     return int(port)
 
 

@@ -208,7 +208,7 @@ def _become_head(
     launcher, fault = judge_beside(launcher, signals, options.on_unseen)
     if fault is None:
         return launcher, role
-    role.listening.close()
+    role.close()
     return launcher, UnjudgedRole(command=role.command, fault=fault)
 
 

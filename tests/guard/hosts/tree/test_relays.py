@@ -40,6 +40,7 @@ def all_are_heard(job: large.LargeJob) -> bool:
 def test_hosts_behind_a_relay_are_judged_as_all_others(job: large.LargeJob) -> None:
     for number, rank in enumerate(job.ranks()):
         rank.call(large.BARRIER if number == 7 else large.ALL_REDUCE)
+    job.until_all_stand_still()
     finding = job.finding(Judge(job.head, job.head.folder))
     assert finding.ranks == (7,)
     others = tuple(number for number in range(large.NUM) if number != 7)

@@ -85,6 +85,12 @@ class HeadRole(HostRole):
         serve = partial(self.viewers.serve, folder) if self.viewers is not None else None
         return HeadRings(folder, link, self.address, owns_hosts=self.owns_hosts, serve_viewers=serve)
 
+    def close(self) -> None:
+        """Open no port after all."""
+        self.listening.close()
+        if self.viewers is not None:
+            self.viewers.listening.close()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerRole(HostRole):
