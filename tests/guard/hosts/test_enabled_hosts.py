@@ -59,7 +59,7 @@ def test_a_correct_job_ends_as_it_would_bare_although_its_head_is_killed(cluster
 def test_a_rank_out_of_line_is_named_although_the_head_was_killed(cluster: Cluster) -> None:
     codes, said, _ = _run(cluster, "head killed, mismatch", 29435)
     assert all(codes), said
-    assert "was killed by SIGKILL; it is started again, and hosts tell it everything" in said[0]
+    assert "was killed by SIGKILL; it is started again, and knows everything in a moment" in said[0]
     for text in said:
         assert "rank 2 (n3)" in text, text
         assert "cause: rank-conditional-call" in text

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -62,15 +65,15 @@ _RANKS = """
 class _Run:
     """A watched job whose ranks wait for a word."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
+    def __init__(self, folder: Path, kind: str, terminal: int | None = None) -> None:
         self._folder, self._errors, self.shared_files = folder, folder / "errors", shared_files_now()
         script = folder / "ranks.py"
         script.write_text(textwrap.dedent(_RANKS))
         words = ["run", "-n", "2", "--", str(script), str(folder), kind]
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _RUN, *words], cwd=folder, stderr=errors, start_new_session=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+                [sys.executable, "-c", _RUN, *words], cwd=folder, stdin=terminal, stderr=errors, start_new_session=True,
+                preexec_fn=lambda: _prepare(has_terminal=terminal is not None),  # noqa: PLW1509
             )  # fmt: skip
         self.until(lambda: len(list(folder.glob("here.*"))) == 2)
         self.memory = folder_of_run(self.process.pid)
@@ -103,6 +106,14 @@ class _Run:
         self.process.wait()
 
 
+def _prepare(*, has_terminal: bool) -> None:
+    """Let a process hear of Ctrl-C, but not how children end, as some services do; make its input its terminal."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if has_terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 @pytest.fixture
 def run(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[_Run]:
     with closing(_Run(tmp_path, request.param)) as made:
@@ -128,6 +139,7 @@ def test_a_head_that_is_killed_while_it_ends_the_job_is_not_started_again(run: _
     assert run.go() == 137
     assert run.said().splitlines() == ["paceline: the process that judges this job was killed while it ended the job"]
     assert not run.memory.exists()
+    assert shared_files_now() <= run.shared_files
 
 
 @pytest.mark.parametrize("run", ["failing"], indirect=True)
@@ -148,6 +160,18 @@ def test_a_signal_to_the_keeper_is_for_the_job(run: _Run, number: signal.Signals
     assert run.process.wait(_DEADLINE) != 0  # the code is the launcher's own
     assert f"ended by {number.name}" in run.said()
     assert not run.memory.exists()
+
+
+def test_a_terminal_that_hangs_up_ends_the_job(tmp_path: Path) -> None:
+    """The kernel tells the keeper alone, which leads the session."""
+    ours, theirs = pty.openpty()
+    with closing(_Run(tmp_path, "right", theirs)) as run:
+        os.close(theirs)
+        run.until(lambda: run.head() != run.process.pid)
+        os.close(ours)
+        assert run.process.wait(_DEADLINE) != 0
+        assert "ended by SIGHUP" in run.said()
+        assert not run.memory.exists()
 
 
 @pytest.mark.parametrize("run", ["right"], indirect=True)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from paceline.guard.hosts.link import listen
 from paceline.guard.hosts.mirror import RingMirror
 from paceline.guard.hosts.remote_process import process_number
 from paceline.guard.hosts.taking_over import remove_mirrors
 from paceline.guard.rank.call_recorder import Recorder
+from paceline.guard.run.several_hosts.host_role import HeadRole
+from paceline.guard.run.several_hosts.viewers_place import viewers_place
 
 _OURS, _OTHERS = "ring.abc.0.0", "ring.abc.0.1"
 
@@ -77,3 +80,15 @@ def test_notes_of_other_hosts_go_and_those_of_this_host_stay(tmp_path: Path) -> 
     (tmp_path / "ring.folder").mkdir()  # what somebody else has put there is in nobody's way
     remove_mirrors(tmp_path)
     assert _names(tmp_path) == {"start.77", "start.x", "ring.folder"}
+
+
+def test_a_keeper_without_a_head_leaves_no_ranks_of_other_hosts_behind(tmp_path: Path) -> None:
+    """They would seem to stand in their last call for ever."""
+    listening, viewers = listen("127.0.0.1"), viewers_place("127.0.0.1")
+    role = HeadRole(command=(), listening=listening, secret=b"", address="", owns_hosts=True, viewers=viewers)
+    viewers.serve(tmp_path).close()
+    _make_mirror(tmp_path).close()
+    assert len(_names(tmp_path)) > 2
+    role.close(tmp_path)
+    assert _names(tmp_path) == set()
+    assert (listening.fileno(), viewers.listening.fileno()) == (-1, -1)

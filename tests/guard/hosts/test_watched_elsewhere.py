@@ -68,7 +68,10 @@ def _reading(process: subprocess.Popen[str]) -> Iterator[Reading]:
         yield Reading(process)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        for pipe in (process.stdout, process.stderr):  # not to their end: what it has started may still hold them
+            assert pipe is not None
+            pipe.close()
 
 
 def _shows_steps_of_all(line: str) -> bool:
@@ -104,8 +107,7 @@ def test_a_run_is_watched_from_any_host_with_the_key_and_its_finding_is_told_the
             watch.until(_shows_steps_of_all)
             assert run.process.poll() is None
             (cluster.folder / "end").touch()
-            assert watch.end() == 90, watch.said
-            assert run.end() == 90, run.said
+            assert (watch.end(), run.end()) == (90, 90), watch.said + run.said
     for said in (watch.said, run.said):
         assert "rank 5 (n3)" in said
         assert "cause: rank-conditional-call" in said

@@ -8,6 +8,14 @@ import os
 import sys
 
 _own = os.path.dirname(os.path.abspath(__file__))
+_path = os.environ.get("PYTHONPATH", "")
+if "PACELINE_JOB" in os.environ and _path.endswith(os.pathsep):
+    # Ray has put nothing in the place of a path that its node does not have: Python takes that for the current folder
+    os.environ["PYTHONPATH"] = _path[: -len(os.pathsep)]
+    for _entry in ("", os.getcwd()):
+        if _entry in sys.path:
+            sys.path.remove(_entry)
+            break
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _own]
 _this = sys.modules.pop("sitecustomize", None)
 try:

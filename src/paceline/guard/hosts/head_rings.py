@@ -67,6 +67,7 @@ class HeadRings(HeardHosts):
             self._note_trouble(f"nobody else can look at this run: {error}")
         self._unseen: frozenset[object] = frozenset()
         self._unseen_since = time.monotonic()
+        self._is_viewed = self._is_compared = True  # as long as that does not fail
         self._settled: dict[bytes, int] | None = None  # reports of which all hosts have said that they still hold
 
     # what comes in
@@ -79,8 +80,8 @@ class HeadRings(HeardHosts):
             self._link.wait(seconds, self.ends_descriptor)
             super().wait(0.0)
             self.hear()
-            if self._glances.is_due():
-                self._ask_glances()
+            if self._is_viewed and self._glances.is_due():
+                self._is_viewed = self._does_well(self._ask_glances, "nobody sees ranks of other hosts move")
         self._serve_viewers()
 
     def stop_answering(self) -> None:
@@ -163,8 +164,24 @@ class HeadRings(HeardHosts):
 
         Nobody is asked whether that still holds: what was called stays so, whatever ranks do next.
         """
-        here = [held for held in self.held_rings() if not rank_of(held).process.host]
-        return self._passed.look(here, self.known_jobs())
+        found: list[tuple[WatchedJob, Passed]] = []
+
+        def look() -> None:
+            here = [held for held in self.held_rings() if not rank_of(held).process.host]
+            found.extend(self._passed.look(here, self.known_jobs()))
+
+        if self._is_compared:
+            self._is_compared = self._does_well(look, "calls of several hosts are compared only if ranks wait")
+        return found
+
+    def _does_well(self, act: Callable[[], None], otherwise: str) -> bool:
+        """Do something that the job is judged without; if it fails, say what is missing from now on."""
+        try:
+            act()
+        except Exception as error:
+            self._note_trouble(f"{otherwise} from now on: {type(error).__name__}: {error}")
+            return False
+        return True
 
     def _is_settled(self) -> bool:
         return self._settled is not None and self._settled == self._asked_numbers()

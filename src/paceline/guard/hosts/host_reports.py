@@ -31,6 +31,7 @@ from paceline.guard.observe.watched_rank import WatchedRank
 from paceline.guard.shared_memory import layout
 
 _STILL_SECONDS = 0.05  # that a rank must have been inside a call before anybody is told
+_MOST_PROBLEMS = 8
 _NOTE_SECONDS = 0.2  # between two looks at notes and problems
 _FACTS_SECONDS, _YOUNG_SECONDS = 0.15, 3.0  # how often, and for how long, more is told of a rank that stands still
 _FEW_CALLS, _LAST_CALLS = 16, 2000  # past calls that go along with a report, and with a rank's last words
@@ -67,6 +68,7 @@ class HostReports:
         self._told: dict[int, _Told] = {}
         self._notes: dict[int, NoteReport] = {}
         self._problems: list[str] = []
+        self._own_problems: set[str] = set()
         self._noted_at = self._facts_at = 0.0
         self._is_whole = True
         self._states = ToldStates()
@@ -74,6 +76,11 @@ class HostReports:
         self._followed: dict[str, set[int]] = {}  # what the head has asked for, by world
         self._recall: Recall | None = None  # past calls that the head wants of ranks that move
         self._recalled = 0  # the last of these requests that was answered
+
+    def note_problem(self, text: str) -> None:
+        """Let the head know what this host does not tell, each thing once."""
+        if len(self._own_problems) < _MOST_PROBLEMS:
+            self._own_problems.add(text)
 
     def tell_everything(self) -> None:
         """Let the next report hold everything."""
@@ -89,7 +96,10 @@ class HostReports:
 
     def look(self) -> Report | None:
         """Return a report, if there is something to tell. The rings must have been looked at just before."""
-        self._glances.sample()
+        try:
+            self._glances.sample()
+        except Exception as error:  # ranks are reported all the same
+            self.note_problem(f"what its ranks do is not shown: {type(error).__name__}: {error}")
         rings = [report for held in self._by_end() if (report := self._look_at(held)) is not None]
         notes, problems = self._look_at_notes()
         worlds = self._states.changes()
@@ -190,7 +200,7 @@ class HostReports:
             if self._notes.get(note.pid) != note:
                 self._notes[note.pid] = note
                 notes.append(note)
-        problems = self._rings.problems()
+        problems = sorted({*self._rings.problems(), *self._own_problems})
         new, self._problems = [text for text in problems if text not in self._problems], problems
         return notes, [text[:10_000] for text in new]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from paceline.guard.hosts import host_messages
@@ -95,9 +96,7 @@ class Watching:
             report = self._reports.look()
             if report is not None and self._link.send(host_messages.encode(report)):
                 self._told_at = time.monotonic()
-            stretches = self._stretches.look(self._rings.held_rings())
-            if stretches is not None:
-                self._link.send(host_messages.encode(stretches))
+            self._unless_it_fails(self._tell_stretches)
             facts = self._reports.fresh_facts()
             if facts is not None:
                 self._link.send(host_messages.encode(facts))
@@ -133,9 +132,7 @@ class Watching:
         elif isinstance(message, host_messages.Follow):
             self._reports.follow(message.world, message.ranks)
         elif isinstance(message, WantGlances):
-            glances = self._reports.glances(message)
-            if glances is not None:
-                self._link.send(host_messages.encode(glances))
+            self._unless_it_fails(partial(self._tell_glances, message))
         elif isinstance(message, host_messages.Recall):
             self._reports.recall(message)
         elif isinstance(message, host_messages.MoveTo):
@@ -146,6 +143,23 @@ class Watching:
             self._serve()
         elif isinstance(message, host_messages.EndJob):
             self.has_ended, self.finding = True, message.finding or self.finding
+
+    def _tell_stretches(self) -> None:
+        stretches = self._stretches.look(self._rings.held_rings())
+        if stretches is not None:
+            self._link.send(host_messages.encode(stretches))
+
+    def _tell_glances(self, want: WantGlances) -> None:
+        glances = self._reports.glances(want)
+        if glances is not None:
+            self._link.send(host_messages.encode(glances))
+
+    def _unless_it_fails(self, tell: Callable[[], None]) -> None:
+        """Tell what the job is judged without; if that fails, tell why."""
+        try:
+            tell()
+        except Exception as error:
+            self._reports.note_problem(f"not all of its calls are compared or shown: {type(error).__name__}: {error}")
 
     def _speak_to(self, address: str) -> None:
         """Speak to the head through a relay, or to the head itself, and tell everything there."""

@@ -68,6 +68,7 @@ def start_launcher(command: Sequence[str], environment: Mapping[str, str]) -> St
         InputError: If there is no such program, or it cannot be started.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it is not told how children end
     try:
         # No thread of ours runs yet, so it is safe to run Python between fork and exec. What was opened for us stays
         # open: a rank talks to its launcher through it (PMI_FD). What we have opened ourselves is closed by exec.

@@ -69,7 +69,7 @@ class PassedCalls:
         self._own = ToldStretches()
         self._question: _Question | None = None
         self._suspicions: deque[_Suspicion] = deque(maxlen=_MOST_SUSPICIONS)  # that were not asked about
-        self._num_questions = 0
+        self._num_questions = time.monotonic_ns()  # above those of a head before us, which hosts may still answer
         self._pauses: dict[tuple[str, str], _Pause] = {}
 
     # what comes in

@@ -98,8 +98,9 @@ class RingSums:
     def read(self, reader: RingReader, identities: Collection[str]) -> None:
         """Take in what the rank has called since the last time, on some of its communicators."""
         reader.read_texts()
-        for gone in self.of.keys() - set(identities):
-            del self.of[gone]
+        for gone in (self.of.keys() | self.messages.keys()) - set(identities):
+            self.of.pop(gone, None)
+            self.messages.pop(gone, None)
         end = reader.word(layout.NUM_RECORDS)
         again = [*self._open, *self._open_messages]
         if end == self._read_to and not again:

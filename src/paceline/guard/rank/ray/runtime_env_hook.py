@@ -56,6 +56,6 @@ def with_variables(runtime_env: Mapping[str, Any] | None, environ: Mapping[str, 
     given = dict(runtime_env or {})
     users = dict(given.get("env_vars") or {})
     # Ray puts the path that the node itself has in the place of the name, as it does for users
-    path = os.pathsep.join([str(_BOOT), users.get("PYTHONPATH", "${PYTHONPATH}")])
+    path = os.pathsep.join([str(_BOOT), users.get("PYTHONPATH") or "${PYTHONPATH}"])
     ours = {name: environ[name] for name in _NAMES if name in environ}
     return {**given, "env_vars": {**users, **ours, "PYTHONPATH": path}}

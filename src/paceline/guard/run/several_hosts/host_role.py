@@ -85,11 +85,13 @@ class HeadRole(HostRole):
         serve = partial(self.viewers.serve, folder) if self.viewers is not None else None
         return HeadRings(folder, link, self.address, owns_hosts=self.owns_hosts, serve_viewers=serve)
 
-    def close(self) -> None:
-        """Open no port after all."""
+    def close(self, folder: Path | None = None) -> None:
+        """Have no port after all; leave nothing of a head that had it in the folder of the run."""
         self.listening.close()
         if self.viewers is not None:
-            self.viewers.listening.close()
+            self.viewers.close(folder)
+        if folder is not None:
+            _forget_other_hosts(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,16 @@ def rings_of(role: HostRole, folder: Path, options: WatchOptions) -> LocalRings:
         return role.rings(folder)
     except Exception as error:
         options.on_unseen(f"other hosts cannot be watched, and each is watched alone: {error}")
+        if isinstance(role, HeadRole):
+            _forget_other_hosts(folder)
         return LocalRings(folder)
+
+
+def _forget_other_hosts(folder: Path) -> None:
+    """Remove what a head before us has mirrored: nobody tells any more what becomes of those ranks."""
+    from paceline.guard.hosts.taking_over import remove_mirrors
+
+    remove_mirrors(folder)
 
 
 def judge_of(role: HostRole, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:

@@ -38,6 +38,7 @@ def judge_in_child(
         SystemExit: In this process, if somebody has told the child to end.
     """
     keeper = os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it is not told how children end
     for number in range(1, MOST_STARTS + 1):
         child = os.fork()
         if not child:

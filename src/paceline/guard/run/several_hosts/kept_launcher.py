@@ -22,7 +22,7 @@ from paceline.process.exit_codes import signal_code
 
 _STATUS = struct.Struct("<?i")  # whether the launcher has ended, and how
 _ENDING = _STATUS.size  # where the head notes that it ends the job
-_SI_KERNEL = 0x80  # the sender of a signal that a terminal sends to its whole group
+_SI_KERNEL = 0x80  # the sender of a signal that comes from the terminal
 _POLL_SECONDS = 0.005
 _LOOK_SECONDS = 1.0  # between two looks of the keeper, if it is told of nothing
 
@@ -93,7 +93,8 @@ def _wait_for(
         received = signal.sigtimedwait([signal.SIGCHLD, *signals.numbers], _LOOK_SECONDS)
         if received is not None and received.si_signo != signal.SIGCHLD:
             signals.note(received.si_signo)
-            if received.si_code != _SI_KERNEL:
+            # a terminal sends its keys to the whole group, but a hangup to the leader of the session alone
+            if received.si_code != _SI_KERNEL or received.si_signo == signal.SIGHUP:
                 os.kill(head, received.si_signo)
     ended = os.waitstatus_to_exitcode(status)
     if ended < 0 and note[_ENDING]:

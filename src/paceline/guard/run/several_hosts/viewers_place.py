@@ -41,6 +41,12 @@ class ViewersPlace:
             return f"nobody on other hosts can look on: {self.why_not}"
         return f"to look on: paceline watch {_address(host, self.listening.getsockname()[1])}"
 
+    def close(self, folder: Path | None = None) -> None:
+        """Have no port after all."""
+        self.listening.close()
+        if folder is not None:
+            (folder / VIEWERS).unlink(missing_ok=True)
+
     def serve(self, folder: Path) -> ViewService:
         """Open the place, and announce it to who may read the folder of the run."""
         host, port = self.listening.getsockname()[:2]
