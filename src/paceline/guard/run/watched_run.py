@@ -88,13 +88,7 @@ def watched_run(command: Sequence[str], options: WatchOptions) -> RunResult:
         variables = {**watched_environment(folder), **variables_of(options), **role.variables}
         launcher = start_launcher(role.command, variables)
         if isinstance(role, HeadRole):
-            try:
-                launcher, role = _become_head(launcher, role, folder, signals, options)
-            except SystemExit:  # the head was killed while it ended the job
-                held.show_all()
-                launcher.close()
-                remove_leftovers(shared_files)
-                raise
+            launcher, role = _become_head(launcher, role, folder, signals, options, held, shared_files)
         rings = rings_of(role, folder, options)
         name_judge(folder)
         rings.await_end(launcher.handle)
@@ -206,12 +200,24 @@ def _watch(
 
 
 def _become_head(
-    launcher: StartedLauncher, role: HeadRole, folder: Path, signals: ForwardedSignals, options: WatchOptions
+    launcher: StartedLauncher,
+    role: HeadRole,
+    folder: Path,
+    signals: ForwardedSignals,
+    options: WatchOptions,
+    held: HeldOutput,
+    shared_files: set[Path],
 ) -> tuple[StartedLauncher, HostRole]:
     """Go on in a process that may be killed; in this one only if that has happened too often."""
     from paceline.guard.run.several_hosts.kept_launcher import judge_beside  # a job on one host needs none of it
 
-    launcher, fault = judge_beside(launcher, signals, options.on_unseen)
+    try:
+        launcher, fault = judge_beside(launcher, signals, options.on_unseen)
+    except SystemExit:  # the head was killed while it ended the job
+        held.show_all()
+        launcher.close()
+        remove_leftovers(shared_files)
+        raise
     if fault is None:
         return launcher, role
     role.close(folder)
