@@ -15,7 +15,8 @@ _FAULTS = [
     (AskedGlances, "begin", "nobody sees ranks of other hosts move from now on"),
     (ToldGlances, "answer", "not all of its calls are compared or shown"),
     (ToldGlances, "sample", "what its ranks do is not shown"),
-    (PassedCalls, "look", "calls of several hosts are compared only if ranks wait from now on"),
+    (PassedCalls, "look", "calls of several hosts are compared only if ranks wait, from now on"),
+    (AskedGlances, "take", "what ranks of a host do is not shown"),
     (ToldStretches, "look", "not all of its calls are compared or shown"),
 ]
 

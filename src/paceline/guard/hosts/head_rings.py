@@ -81,7 +81,9 @@ class HeadRings(HeardHosts):
             super().wait(0.0)
             self.hear()
             if self._is_viewed and self._glances.is_due():
-                self._is_viewed = self._does_well(self._ask_glances, "nobody sees ranks of other hosts move")
+                self._is_viewed = self._does_well(
+                    self._ask_glances, "nobody sees ranks of other hosts move from now on"
+                )
         self._serve_viewers()
 
     def stop_answering(self) -> None:
@@ -171,17 +173,10 @@ class HeadRings(HeardHosts):
             found.extend(self._passed.look(here, self.known_jobs()))
 
         if self._is_compared:
-            self._is_compared = self._does_well(look, "calls of several hosts are compared only if ranks wait")
+            self._is_compared = self._does_well(
+                look, "calls of several hosts are compared only if ranks wait, from now on"
+            )
         return found
-
-    def _does_well(self, act: Callable[[], None], otherwise: str) -> bool:
-        """Do something that the job is judged without; if it fails, say what is missing from now on."""
-        try:
-            act()
-        except Exception as error:
-            self._note_trouble(f"{otherwise} from now on: {type(error).__name__}: {error}")
-            return False
-        return True
 
     def _is_settled(self) -> bool:
         return self._settled is not None and self._settled == self._asked_numbers()

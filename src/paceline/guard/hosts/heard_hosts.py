@@ -6,6 +6,8 @@ The head keeps nothing that hosts do not know: whoever it does not know is asked
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from paceline.guard.hosts import host_messages
@@ -93,6 +95,21 @@ class HeardHosts(LocalRings):
     def _send_to_number(self, number: int, message: host_messages.Downward) -> None:
         self._send(list(self._hosts.values())[number], message)
 
+    def _does_well(self, act: Callable[[], None], otherwise: str) -> bool:
+        """Do something that the job is judged without; if it fails, say what is missing.
+
+        Raises:
+            ValueError: A host has told what cannot be used.
+        """
+        try:
+            act()
+        except ValueError:
+            raise
+        except Exception as error:
+            self._note_trouble(f"{otherwise}: {type(error).__name__}: {error}")
+            return False
+        return True
+
     def _note_trouble(self, text: str) -> None:
         if text not in self._troubles and len(self._troubles) < 100:
             self._troubles.append(text)
@@ -144,7 +161,7 @@ class HeardHosts(LocalRings):
                     (self._take_relayed if host.address else self._take_report)(host, message)
                     self._passed.note_recalled(host.number, message.recalled)
             elif isinstance(message, host_messages.Stretches):
-                self._passed.take(host.number, message)
+                self._does_well(partial(self._passed.take, host.number, message), "calls of a host are not compared")
             elif isinstance(message, host_messages.Passed):
                 self._hear_passed(host, message)
             elif isinstance(message, host_messages.FreshFacts):
@@ -152,7 +169,8 @@ class HeardHosts(LocalRings):
                     if pid in host.processes:
                         host.processes[pid].note_facts(facts)
             elif isinstance(message, GlanceReport):
-                self._glances.take(host.number, message, self._large.tables)
+                take = partial(self._glances.take, host.number, message, self._large.tables)
+                self._does_well(take, "what ranks of a host do is not shown")
             elif isinstance(message, host_messages.Past):
                 if message.pid in host.mirrors:
                     host.mirrors[message.pid].take_parts(message.parts)
