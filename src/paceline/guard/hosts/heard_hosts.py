@@ -95,17 +95,17 @@ class HeardHosts(LocalRings):
     def _send_to_number(self, number: int, message: host_messages.Downward) -> None:
         self._send(list(self._hosts.values())[number], message)
 
-    def _does_well(self, act: Callable[[], None], otherwise: str) -> bool:
+    def _does_well(self, act: Callable[[], None], otherwise: str, *, is_told: bool = False) -> bool:
         """Do something that the job is judged without; if it fails, say what is missing.
 
         Raises:
-            ValueError: A host has told what cannot be used.
+            ValueError: It takes in what a host has told (`is_told`), and that cannot be used.
         """
         try:
             act()
-        except ValueError:
-            raise
         except Exception as error:
+            if is_told and isinstance(error, ValueError):
+                raise
             self._note_trouble(f"{otherwise}: {type(error).__name__}: {error}")
             return False
         return True
@@ -161,7 +161,8 @@ class HeardHosts(LocalRings):
                     (self._take_relayed if host.address else self._take_report)(host, message)
                     self._passed.note_recalled(host.number, message.recalled)
             elif isinstance(message, host_messages.Stretches):
-                self._does_well(partial(self._passed.take, host.number, message), "calls of a host are not compared")
+                told = partial(self._passed.take, host.number, message)
+                self._does_well(told, "calls of a host are not compared", is_told=True)
             elif isinstance(message, host_messages.Passed):
                 self._hear_passed(host, message)
             elif isinstance(message, host_messages.FreshFacts):
@@ -169,8 +170,8 @@ class HeardHosts(LocalRings):
                     if pid in host.processes:
                         host.processes[pid].note_facts(facts)
             elif isinstance(message, GlanceReport):
-                take = partial(self._glances.take, host.number, message, self._large.tables)
-                self._does_well(take, "what ranks of a host do is not shown")
+                told = partial(self._glances.take, host.number, message, self._large.tables)
+                self._does_well(told, "what ranks of a host do is not shown", is_told=True)
             elif isinstance(message, host_messages.Past):
                 if message.pid in host.mirrors:
                     host.mirrors[message.pid].take_parts(message.parts)
