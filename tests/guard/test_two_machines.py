@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.programs  # real jobs, one after the other
+
 _DEADLINE = 120.0
 _MPIEXEC = Path(sys.executable).with_name("mpiexec")  # MPICH, as the development environment has it
 _FIRST, _SECOND = "127.0.0.2", "127.0.0.3"

@@ -24,6 +24,7 @@ from paceline.guard.run.stopping_job import ForwardedSignals
 from paceline.guard.shared_memory.ring import judge_lives
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
 
+pytestmark = pytest.mark.programs  # real jobs, one after the other
 _DEADLINE = 120.0
 # the role is given: a real one opens a port only for a command that names other hosts
 _RUN = """

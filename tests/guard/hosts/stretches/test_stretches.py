@@ -61,7 +61,7 @@ def _sums(call: Call) -> Sums:
 
 
 @given(_pairs())
-@settings(max_examples=600)
+@settings(max_examples=300)
 def test_calls_that_differ_have_other_sums_and_other_sums_of_what_is_known_are_of_calls_that_differ(
     pair: tuple[Call, Call],
 ) -> None:

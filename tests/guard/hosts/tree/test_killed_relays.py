@@ -21,6 +21,7 @@ from paceline.guard.rank.call_recorder import Recorder
 from paceline.guard.shared_memory.operations import BY_NAME
 from paceline.guard.verdict.finding import Finding
 
+pytestmark = pytest.mark.programs  # real jobs, one after the other
 _ALL_REDUCE, _BARRIER = BY_NAME["torch.all_reduce"].code, BY_NAME["torch.barrier"].code
 _NUM = 3
 _DEADLINE = 100.0
