@@ -16,6 +16,7 @@ from typing import NamedTuple
 _PROC = Path("/proc")
 _END_SECONDS = 5.0  # how long a killed process may take to be gone
 _POLL_SECONDS = 0.01
+_EXITING = 0x4  # a flag of a process that is on its way out
 
 
 class ProcessStat(NamedTuple):
@@ -28,6 +29,7 @@ class ProcessStat(NamedTuple):
         processor_ticks: How long it had a processor, in clock ticks.
         start_time: When it began, in clock ticks since the machine did; with the pid it names the process for good.
         memory_pages: Pages of memory that it has.
+        flags: What the kernel remembers of it.
         status: How it ended, as wait gives it; 0 while it runs.
     """
 
@@ -38,6 +40,7 @@ class ProcessStat(NamedTuple):
     start_time: int
     memory_pages: int
     status: int
+    flags: int = 0
 
 
 def read_stat(pid: int) -> ProcessStat:
@@ -54,6 +57,7 @@ def read_stat(pid: int) -> ProcessStat:
             start_time=int(fields[19]),
             memory_pages=int(fields[21]),
             status=int(fields[49]),
+            flags=int(fields[6]),
         )
     except (IndexError, ValueError):  # it ended while we read
         raise ProcessLookupError(f"process {pid} has ended") from None
@@ -87,6 +91,11 @@ def wait_until_gone(pids: Iterable[int]) -> None:
 def all_pids() -> Iterator[int]:
     """Return the numbers of all processes."""
     return (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
+
+
+def is_exiting(pid: int) -> bool:
+    """Say whether a process is ending or has ended. Raise OSError if it is not there any more."""
+    return bool(read_stat(pid).flags & _EXITING)
 
 
 def children_of(roots: Iterable[int], *, spared: Collection[int] = ()) -> list[int]:

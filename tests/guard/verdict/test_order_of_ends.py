@@ -296,3 +296,22 @@ def test_a_rank_that_raises_later_at_another_line_or_in_a_call_is_not_among_the_
     assert elsewhere.ranks == (1,)
     in_call = after_the_job(dead(0, raised(900, failed_call=0), BARRIER), dead(1, raised(10)))
     assert in_call.ranks == (1,)
+
+
+def _closed(at_ms: float, closed_ms: float) -> End:
+    return replace(killed(signal.SIGKILL, at_ms), closed_ns=int(closed_ms * MS))
+
+
+def test_of_ranks_that_were_killed_the_one_that_closed_its_files_first_is_named() -> None:
+    """A launcher sees that, and kills the others; on a busy machine these may end before it."""
+    ends = [_closed(40, 10), _closed(30, 20), _closed(32, 22)]
+    finding = after_the_job(*(dead(rank, end, BARRIER) for rank, end in enumerate(ends)))
+    assert finding.ranks == (0,)
+    finding = after_the_job(*(dead(rank, replace(end, closed_ns=0), BARRIER) for rank, end in enumerate(ends)))
+    assert finding.ranks == (1,)
+
+
+def test_if_all_closed_their_files_and_ended_together_nobody_is_named() -> None:
+    ends = [_closed(30.1, 10), _closed(30, 10.1), _closed(30.2, 10.2)]
+    states = [dead(rank, end, BARRIER) for rank, end in enumerate(ends)]
+    assert (find_certain(inspection(*states)) or find_first_failure(inspection(*states))) is None

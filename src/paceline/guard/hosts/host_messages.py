@@ -59,6 +59,7 @@ class EndFacts(msgspec.Struct, array_like=True, frozen=True):
     status: int | None
     memory_kills: _Count
     error_ns: _Count = 0  # by how much these times may be wrong, because clocks are compared over a network
+    closed_ns: _Count = 0  # when its files were closed, if that was seen
 
 
 class KernelFacts(msgspec.Struct, array_like=True, frozen=True):

@@ -59,6 +59,7 @@ class RemoteProcess(ProcessHandle):
         self._when_is_unknown = not end.alive_ns and not said_when
         self.note_alive(end.alive_ns)
         self.note_end(max(1, end.at_ns))
+        self.note_closed(end.closed_ns)
         self.status, self._kills, self.error_ns = end.status, end.memory_kills, end.error_ns
 
     @property

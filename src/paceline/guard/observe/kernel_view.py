@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from paceline.process.procfs import (
     children_of,
     is_alive,
+    is_exiting,
     out_of_memory_kills,
     processor_seconds,
     read_stat,
@@ -29,6 +30,7 @@ _INFO = struct.Struct("<QQ11Ii")  # struct pidfd_info
 _INFO_EXIT = 1 << 3
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11  # Linux 6.15 and later tell a watcher the exit code
 _END_SECONDS = 5.0
+_CLOSING_SECONDS = 1.0  # for a process that has closed its files to end
 _MOST_PID = (1 << 31) - 1
 
 
@@ -42,6 +44,8 @@ class Activity:
 
 class ProcessHandle:
     """A process that is not our child, held by a descriptor: its number alone may come to name another process."""
+
+    closed_ns = 0  # when its files were closed, if that was seen
 
     def __init__(self, pid: int, began: int) -> None:
         self.pid = pid
@@ -67,7 +71,11 @@ class ProcessHandle:
 
     def note_alive(self, at_ns: int) -> None:
         """Remember that the process was alive at this time."""
-        self.alive_ns = max(self.alive_ns, at_ns)
+        self.alive_ns = max(self.alive_ns, min(at_ns, self.closed_ns or at_ns))
+
+    def note_closed(self, at_ns: int) -> None:
+        """Remember when its files were closed: it ends, and others may end because of it from now on."""
+        self.closed_ns = self.closed_ns or at_ns
 
     def note_end(self, at_ns: int) -> None:
         """Remember when the process was first seen to have ended."""
@@ -166,6 +174,90 @@ class ProcessHandle:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+class ProcessEnds:
+    """The ends of some processes, in the order in which they came about."""
+
+    def __init__(self) -> None:
+        self._kernel = select.epoll()
+        self._awaited: dict[int, ProcessHandle] = {}  # by descriptor: processes that have not ended
+        self._lifelines: dict[int, ProcessHandle] = {}  # by descriptor: those that hold their files
+        self._closing: list[ProcessHandle] = []  # those that have closed them, and may not have ended
+        self._asked_ns = 0  # when the kernel was last asked who has ended
+
+    def register(self, process: ProcessHandle, lifeline: int | None = None) -> None:
+        """Await the end of a process.
+
+        Args:
+            process: The process.
+            lifeline: A pipe that is closed when it is; it is ours from now on.
+        """
+        if process.descriptor is not None:
+            self._awaited[process.descriptor] = process
+            self._kernel.register(process.descriptor, select.EPOLLIN)
+            process.note_ends = self.note
+            if lifeline is not None:
+                self._lifelines[lifeline] = process
+                self._kernel.register(lifeline, select.EPOLLHUP)
+        elif lifeline is not None:
+            os.close(lifeline)
+
+    @property
+    def descriptor(self) -> int:
+        """What is readable when a process has ended."""
+        return self._kernel.fileno()
+
+    def note(self, seconds: float = 0.0) -> None:
+        """Wait for the given time, or until a process has ended; note which have, before anything else is done.
+
+        One that has closed its files is waited for: it may be why others have ended, and was before them.
+        """
+        self._take(seconds)
+        deadline = time.monotonic() + _CLOSING_SECONDS
+        while any(not process.ended_ns for process in self._closing) and time.monotonic() < deadline:
+            self._take(_CLOSING_SECONDS / 10)
+        self._closing.clear()
+
+    def _take(self, seconds: float) -> None:
+        """Take in what the kernel lists in its order, also what happened while we were busy or had no processor."""
+        asked = time.monotonic_ns()
+        descriptors = [descriptor for descriptor, _ in self._kernel.poll(seconds)]
+        now = time.monotonic_ns()
+        ended = []
+        for number, descriptor in enumerate(descriptors):
+            self._kernel.unregister(descriptor)
+            process = self._lifelines.pop(descriptor, None)
+            if process is None:
+                ended.append((now + number, self._awaited.pop(descriptor)))
+                continue
+            os.close(descriptor)
+            if _is_on_its_way_out(process.pid):
+                process.note_closed(now + number)
+                self._closing.append(process)
+        for ended_ns, process in ended:
+            process.note_alive(self._asked_ns)  # it was not among those that had ended then, or has come since
+            process.note_end(ended_ns)
+        self._asked_ns = asked
+        for _, process in ended:
+            process.ask_status()  # while the kernel still tells
+
+    def close(self) -> None:
+        """Await nobody any more."""
+        for process in self._awaited.values():
+            process.note_ends = None
+        self._kernel.close()
+        for lifeline in self._lifelines:
+            os.close(lifeline)
+        self._lifelines.clear()
+
+
+def _is_on_its_way_out(pid: int) -> bool:
+    """Say whether a process that has closed its files ends: it may also have become another program."""
+    try:
+        return is_exiting(pid)
+    except OSError:
+        return True  # it has gone
 
 
 def _began(pid: int) -> int:

@@ -8,15 +8,13 @@ records; `LocalRings` reads them from shared memory.
 from __future__ import annotations
 
 import resource
-import select
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from paceline.guard.observe.kernel_view import ProcessHandle
+from paceline.guard.observe.kernel_view import ProcessEnds, ProcessHandle
 from paceline.guard.observe.rank_starts import LaunchedJob, RankStarts, StartedRank
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_job import WatchedJob
@@ -31,6 +29,7 @@ from paceline.guard.observe.worlds.job_worlds import (
     join_linked,
 )
 from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.lifeline import open_lifeline
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.rules.passed import Passed
 from paceline.guard.verdict.snapshot import Snapshot
@@ -73,9 +72,7 @@ class LocalRings:
         self._seen: set[str] = set()  # names of rings that belong to a job
         self._rings: dict[int, HeldRing] = {}  # by inode: a ring may have several names
         self._kills_before = out_of_memory_kills()
-        self._ends = select.epoll()
-        self._awaited: dict[int, ProcessHandle] = {}  # by descriptor: processes that have not ended
-        self._asked_ns = 0  # when the kernel was last asked who has ended
+        self._ends = ProcessEnds()
         self._starts = RankStarts(folder, self._kills_before, self.await_end, process_of)
         self._meetings: list[JobMeeting] = []  # of jobs with others
         self._bridges: list[Bridge] = []  # between jobs that have certainly met
@@ -253,37 +250,16 @@ class LocalRings:
 
     def await_end(self, process: ProcessHandle) -> None:
         """Note when this process ends, and in which order with the others."""
-        if process.descriptor is not None:
-            self._awaited[process.descriptor] = process
-            self._ends.register(process.descriptor, select.EPOLLIN)
-            process.note_ends = self._note_ends
+        self._ends.register(process, open_lifeline(self._folder, process.pid))
 
     @property
     def ends_descriptor(self) -> int:
         """What is readable when a process has ended."""
-        return self._ends.fileno()
+        return self._ends.descriptor
 
     def wait(self, seconds: float) -> None:
         """Wait for the given time, or until a process has ended."""
-        self._note_ends(seconds)
-
-    def _note_ends(self, seconds: float = 0.0) -> None:
-        """Note which processes have ended, before anything else is done.
-
-        The kernel lists them in the order in which they ended, also those that ended while we were busy or had no
-        processor: so the times of their ends tell a rank that died from those that were ended because of it.
-        """
-        asked = time.monotonic_ns()
-        descriptors = [descriptor for descriptor, _ in self._ends.poll(seconds)]
-        now = time.monotonic_ns()
-        ended = [self._awaited.pop(descriptor) for descriptor in descriptors]
-        for number, process in enumerate(ended):
-            process.note_alive(self._asked_ns)  # it was not among those that had ended then, or has come since
-            process.note_end(now + number)
-        self._asked_ns = asked
-        for process, descriptor in zip(ended, descriptors, strict=True):
-            self._ends.unregister(descriptor)
-            process.ask_status()  # while the kernel still tells
+        self._ends.note(seconds)
 
     def confirmed(self, look: Callable[[], Finding | None]) -> Finding | None:
         """Look, and return a finding if it is certain: what is read here was read at one moment."""
@@ -315,8 +291,6 @@ class LocalRings:
 
     def close(self) -> None:
         """Let go of everything."""
-        for process in self._awaited.values():
-            process.note_ends = None
         self._ends.close()
         for held in self._rings.values():
             held.reader.close()

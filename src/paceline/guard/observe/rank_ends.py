@@ -195,9 +195,11 @@ def _unannounced_end(rank: RankEvidence, at: int) -> End:
     if number == signal.SIGKILL and kills > 0:
         detail += f"; the kernel has killed {kills} process(es) for memory since the job began"
         return End(
-            kind=EndKind.KILLED, detail=detail, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at, memory_bytes=memory
-        )
-    return End(kind=EndKind.KILLED, detail=f"{detail}{rank.memory_growth()}", signal=number, at_ns=at)
+            kind=EndKind.KILLED, detail=detail, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at,
+            memory_bytes=memory, closed_ns=rank.process.closed_ns,
+        )  # fmt: skip
+    detail += rank.memory_growth()
+    return End(kind=EndKind.KILLED, detail=detail, signal=number, at_ns=at, closed_ns=rank.process.closed_ns)
 
 
 def _last_text(reader: RankTexts, key: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from paceline.guard.rank.communicator import Communicator
 from paceline.guard.rank.compiled_recorder import RecorderInUse
 from paceline.guard.rank.remarks.withdrawn_calls import is_refusal, withdraw
 from paceline.guard.shared_memory import layout
+from paceline.guard.shared_memory.lifeline import Lifeline, hold_lifeline
 from paceline.guard.shared_memory.rank_start import RankStart
 from paceline.process.launchers import LAUNCHER_JOB_VARIABLES, LAUNCHER_PROGRAMS, hydra_job
 from paceline.process.private_files import open_private, write_private
@@ -39,6 +40,7 @@ class Session:
         self._lock = threading.Lock()
         self._is_child_of_rank = False
         self._answers: StackAnswers | None = None  # lets the judge ask where this rank is
+        self._lifeline: Lifeline | None = None  # tells the judge when this process ends
         self._joined: dict[str, str] = {}  # carrier -> the world that this process joined last
 
     @staticmethod
@@ -55,12 +57,17 @@ class Session:
         """Say where records go. Only a note that this is a rank is written before the process joins a job."""
         self.folder = folder
         self.start = RankStart.of_this_process(folder)
+        if self.start is not None:
+            self._lifeline = hold_lifeline(folder)
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         """Stop recording in a forked child: it is not the rank, but has the rank's memory and must not write to it."""
         self._lock = threading.Lock()
         self.start = None
+        if self._lifeline is not None:
+            self._lifeline.let_go()
+            self._lifeline = None
         if self.recorder is not None:
             self._is_child_of_rank = True
             self.recorder = None

@@ -6,9 +6,9 @@ raise, or crash in its own code, but a launcher kills with SIGTERM and SIGKILL. 
 has just exited, be it with code 0: then that one is the cause, if others were in a call that needed it. Ranks that
 raise at the line where the first one raised, outside of a call that needs others, found the same mistake, however much
 later they came to it. A launcher kills all that are left by one signal: a rank that another signal killed in the same
-moment is the cause. Else, of ranks that were killed as launchers kill, the first is: the kernel lists ends in about
-their order, and a launcher kills only after it has seen one. If all ranks ended together, somebody may have ended the
-whole job, and nobody is named.
+moment is the cause. Else, of ranks that were killed as launchers kill, the first is. A launcher kills only after it has
+seen that one has closed its connection, so the order in which files were closed counts; if it is not known, the kernel
+lists ends in about their order. If all ranks ended together, somebody may have ended the whole job: nobody is named.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from dataclasses import dataclass
+from typing import Literal
 
 from paceline.guard.verdict.finding import Cause
 from paceline.guard.verdict.inspection import Inspection
@@ -56,12 +57,29 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     odd = _killed_by_another_signal(in_moment)
     if odd is not None:
         return FirstFailure(ranks=(odd,), at_ns=first)
-    together = tuple(sorted(rank for rank, end in own.items() if end.at_ns <= first + _NOTICED_TOGETHER_NS))
+    together = tuple(sorted(_noticed_together(own, "at_ns") & _noticed_together(own, "closed_ns")))
     if len(together) > 1 and all(own[rank].cause is Cause.OUT_OF_MEMORY for rank in together):
         together = (_killed_for_memory({rank: own[rank] for rank in together}),)
     elif len(together) < len(inspection.snapshot.ranks):
-        together = tuple(rank for rank in together if own[rank].at_ns == first)
+        together = _first_closed(in_moment)
     return FirstFailure(ranks=together, at_ns=first, is_certain=len(together) == 1)
+
+
+def _noticed_together(ends: dict[int, End], what: Literal["at_ns", "closed_ns"]) -> set[int]:
+    """Return the ranks that were noticed together with the first; all of them if that is not known."""
+    times = {rank: int(getattr(end, what)) for rank, end in ends.items()}
+    return {
+        rank
+        for rank, at in times.items()
+        if not all(times.values()) or at <= min(times.values()) + _NOTICED_TOGETHER_NS
+    }
+
+
+def _first_closed(ends: dict[int, End]) -> tuple[int, ...]:
+    """Return who ended first, of ranks that were killed as launchers kill; several if they cannot be told apart."""
+    are_known = all(end.closed_ns for end in ends.values())
+    times = {rank: end.closed_ns if are_known else end.at_ns for rank, end in ends.items()}
+    return tuple(sorted(rank for rank, at in times.items() if at == min(times.values())))
 
 
 def _killed_by_another_signal(ends: dict[int, End]) -> int | None:

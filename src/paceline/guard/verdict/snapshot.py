@@ -30,11 +30,7 @@ Channel = tuple[str, int, int]  # communicator, peer (its number there), tag
 
 
 def is_window_or_file(identity: str) -> bool:
-    """Say whether something that is followed like a communicator is a window or a file.
-
-    >>> is_window_or_file("3f1c.window-5d20"), is_window_or_file("3f1c.mpi-world")
-    (True, False)
-    """
+    """Say whether something that is followed like a communicator is a window or a file (`3f1c.window-5d20`)."""
     return identity.rpartition(".")[2].startswith((WINDOW_PREFIX, FILE_PREFIX))
 
 
@@ -65,6 +61,7 @@ class End:
     may_be_truncated: bool = False  # it says that a message did not go into its buffer, or leaves it to a status
     at_once: bool = False  # by os._exit, which tells its library nothing: launchers may end the others for it
     memory_bytes: int = 0  # what the rank held when it was last looked at; 0: not known
+    closed_ns: int = 0  # when its files were closed, if that was seen: before anybody could react to its end
 
     @property
     def is_failure(self) -> bool:

@@ -1,0 +1,116 @@
+"""The pipes of ranks: closed first when a rank ends, and only then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from paceline.guard.observe.kernel_view import ProcessEnds, ProcessHandle
+from paceline.guard.shared_memory.lifeline import hold_lifeline, open_lifeline
+from paceline.process.procfs import start_time
+
+_DEADLINE = 60.0
+_HOLD = """
+import os, sys
+from pathlib import Path
+from paceline.guard.shared_memory.lifeline import hold_lifeline
+line = hold_lifeline(Path(sys.argv[1]))
+"""
+_WAIT = "print(flush=True); sys.stdin.read()"
+
+
+def _start(folder: Path, then: str = _WAIT) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLD + then, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def _await(folder: Path, ends: ProcessEnds, process: subprocess.Popen[bytes]) -> ProcessHandle:
+    handle = ProcessHandle(process.pid, start_time(process.pid))
+    line = open_lifeline(folder, process.pid)
+    assert line is not None
+    ends.register(handle, line)
+    return handle
+
+
+def _until(ends: ProcessEnds, is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _DEADLINE
+    while not is_so():
+        assert time.monotonic() < deadline
+        ends.note(0.05)
+
+
+def _close(ends: ProcessEnds, *started: tuple[subprocess.Popen[bytes], ProcessHandle]) -> None:
+    ends.close()
+    for process, handle in started:
+        handle.close()
+        process.kill()
+        process.communicate()
+
+
+def test_files_are_closed_in_the_order_in_which_processes_were_killed(tmp_path: Path) -> None:
+    ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(3)]
+    handles = [_await(tmp_path, ends, process) for process in processes]
+    for number in (2, 0, 1):
+        processes[number].kill()
+        while _holds_files(processes[number].pid):
+            time.sleep(0.001)
+    _until(ends, lambda: all(handle.ended_ns for handle in handles))
+    assert sorted(range(3), key=lambda number: handles[number].closed_ns) == [2, 0, 1]
+    assert all(handle.closed_ns <= handle.ended_ns for handle in handles)
+    assert all(handle.alive_ns <= handle.closed_ns for handle in handles)
+    _close(ends, *zip(processes, handles, strict=True))
+
+
+def _holds_files(pid: int) -> bool:
+    try:
+        return bool(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
+
+
+def test_a_process_that_becomes_another_program_has_not_ended(tmp_path: Path) -> None:
+    ends = ProcessEnds()
+    process = _start(tmp_path, "print(flush=True); sys.stdin.readline(); os.execvp('sleep', ['sleep', '1000'])")
+    handle = _await(tmp_path, ends, process)
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    _until(ends, lambda: not ends._lifelines)
+    assert (handle.closed_ns, handle.ended_ns) == (0, 0)
+    process.kill()
+    _until(ends, lambda: handle.ended_ns)
+    assert not handle.closed_ns
+    _close(ends, (process, handle))
+
+
+def test_a_copy_of_a_process_lets_go_of_its_pipe_and_of_nothing_else(tmp_path: Path) -> None:
+    line = hold_lifeline(tmp_path)
+    assert line is not None
+    number, reading = line._descriptor, open_lifeline(tmp_path, os.getpid())
+    assert number > 255
+    assert reading is not None
+    os.close(number)
+    with open(tmp_path / "other", "wb") as other:
+        os.dup2(other.fileno(), number)  # the script uses its number
+        line.let_go()
+        os.fstat(number)
+        os.close(number)
+    again = hold_lifeline(tmp_path)
+    assert again is not None
+    again.let_go()
+    os.close(reading)
+
+
+def test_what_is_not_such_a_pipe_is_not_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "lifeline.1").write_text("")
+    assert open_lifeline(tmp_path, 1) is None
+    assert open_lifeline(tmp_path, 2) is None
+    assert hold_lifeline(tmp_path / "missing") is None
