@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from paceline.guard.observe.kernel_view import ProcessEnds, ProcessHandle
+from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.shared_memory.lifeline import hold_lifeline, open_lifeline
 from paceline.process.procfs import start_time
 
@@ -19,6 +20,18 @@ import os, sys
 from pathlib import Path
 from paceline.guard.shared_memory.lifeline import hold_lifeline
 line = hold_lifeline(Path(sys.argv[1]))
+"""
+_RANK = """
+import os
+def held():
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    return sum("lifeline." in os.readlink(link) for link in links if os.path.islink(link))
+print(f"rank:{held()}\\n", end="", flush=True)
+child = os.fork()
+if not child:
+    print(f"copy:{held()}\\n", end="", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
 """
 _WAIT = "print(flush=True); sys.stdin.read()"
 
@@ -114,3 +127,26 @@ def test_what_is_not_such_a_pipe_is_not_taken_for_one(tmp_path: Path) -> None:
     assert open_lifeline(tmp_path, 1) is None
     assert open_lifeline(tmp_path, 2) is None
     assert hold_lifeline(tmp_path / "missing") is None
+
+
+def test_rings_see_when_a_rank_closes_its_files(tmp_path: Path) -> None:
+    rings, process = LocalRings(tmp_path), _start(tmp_path)
+    handle = ProcessHandle(process.pid, start_time(process.pid))
+    rings.await_end(handle)
+    process.kill()
+    deadline = time.monotonic() + _DEADLINE
+    while not handle.ended_ns:
+        assert time.monotonic() < deadline
+        rings.wait(0.05)
+    assert 0 < handle.closed_ns <= handle.ended_ns
+    rings.close()
+    handle.close()
+    process.communicate()
+
+
+def test_ranks_hold_their_pipe_and_copies_of_them_do_not(tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(_RANK)
+    command = [sys.executable, "-m", "paceline", "run", "-n", "2", "--carrier", "torch", str(script)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=_DEADLINE, check=False)
+    assert (done.returncode, sorted(done.stdout.split())) == (0, ["copy:0", "copy:0", "rank:1", "rank:1"]), done.stderr

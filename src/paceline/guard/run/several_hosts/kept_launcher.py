@@ -20,8 +20,9 @@ from paceline.guard.run.stopping_job import ForwardedSignals
 from paceline.launch.launcher_command.batch_clients import batch_clients
 from paceline.process.exit_codes import signal_code
 
-_STATUS = struct.Struct("<?i")  # whether the launcher has ended, and how
-_ENDING = _STATUS.size  # where the head notes that it ends the job
+_STATUS = struct.Struct("<i")  # how the launcher ended
+_HAS_ENDED = _STATUS.size  # where the keeper notes that it has; last, so that who sees it sees how
+_ENDING = _HAS_ENDED + 1  # where the head notes that it ends the job
 _SI_KERNEL = 0x80  # the sender of a signal that comes from the terminal
 _POLL_SECONDS = 0.005
 _LOOK_SECONDS = 1.0  # between two looks of the keeper, if it is told of nothing
@@ -36,8 +37,7 @@ class KeptLauncher(StartedLauncher):
     @property
     def returncode(self) -> int | None:
         """How it ended, as far as the keeper has noticed."""
-        has_ended, status = _STATUS.unpack_from(self._note)
-        return int(status) if has_ended else None
+        return int(_STATUS.unpack_from(self._note)[0]) if self._note[_HAS_ENDED] else None
 
     def poll(self) -> int | None:
         """Ask how it ended; None while it runs."""
@@ -86,7 +86,8 @@ def _wait_for(
     """Wait for a head, and return how it ended; meanwhile wait for the launcher, and pass signals on to the head."""
     while True:
         if launcher.poll() is not None:
-            _STATUS.pack_into(note, 0, True, launcher.returncode)
+            _STATUS.pack_into(note, 0, launcher.returncode)
+            note[_HAS_ENDED] = True
         pid, status = os.waitpid(head, os.WNOHANG)
         if pid:
             break
