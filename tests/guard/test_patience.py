@@ -90,6 +90,17 @@ def test_who_has_gone_is_clear_without_the_others(clock: Clock) -> None:
     assert not held.holds_back(gone, {0}, starved.__getitem__)
 
 
+def test_ranks_that_may_be_ending_are_waited_for_while_they_want_a_processor(clock: Clock) -> None:
+    gone = replace(TWO_OF_THREE, kind=FindingKind.PEER_GONE, ranks=(1,))
+    held = Patience()
+    starved = {0: 7.0}
+    assert held.holds_back(gone, set(), starved.__getitem__, ending={0})
+    clock.now, starved[0] = clock.now + 1.0, 7.6
+    assert held.holds_back(gone, set(), starved.__getitem__, ending={0})
+    clock.now += 0.2
+    assert not held.holds_back(gone, set(), starved.__getitem__, ending={0})
+
+
 def test_a_rank_that_leaves_a_call_may_go_too(clock: Clock) -> None:
     posted, left = group((0, 2), "blocked", "W", 2), group((3,), "exited")
     gone = replace(mismatch((3,), posted, left, group((1,), "blocked", "W", 1)), kind=FindingKind.PEER_GONE)

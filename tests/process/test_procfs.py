@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from paceline.process.procfs import (
     environ_of,
     folder_of,
     is_alive,
+    is_being_ended,
     read_stat,
     start_time,
     wait_until_gone,
@@ -101,3 +104,35 @@ def test_bytes_that_were_read_are_counted(tmp_path: Path) -> None:
     (tmp_path / "data").read_bytes()
     after, _ = procfs.bytes_read(os.getpid())
     assert after - before >= 100_000
+
+
+_HANDLES = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda number, frame: None)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(("number", "is_ended"), [(signal.SIGKILL, True), (signal.SIGTERM, True), (None, False)])
+def test_a_process_is_being_ended_from_the_signal_on(number: int | None, is_ended: bool) -> None:
+    process = subprocess.Popen(["sleep", "1000"])
+    assert not is_being_ended(process.pid)
+    process.send_signal(signal.SIGSTOP)  # it does not come to a signal, but for SIGKILL
+    if number is not None:
+        process.send_signal(number)
+    assert is_being_ended(process.pid) is is_ended
+    process.kill()
+    process.wait()
+    assert is_being_ended(process.pid), "it has gone"
+
+
+def test_a_signal_that_a_process_handles_does_not_end_it() -> None:
+    process = subprocess.Popen([sys.executable, "-c", _HANDLES], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    assert not is_being_ended(process.pid)
+    process.kill()
+    process.communicate()

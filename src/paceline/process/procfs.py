@@ -7,6 +7,7 @@ OSError then; those that collect over many processes leave it out.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -17,6 +18,10 @@ _PROC = Path("/proc")
 _END_SECONDS = 5.0  # how long a killed process may take to be gone
 _POLL_SECONDS = 0.01
 _EXITING = 0x4  # a flag of a process that is on its way out
+_MASKS = (b"SigPnd", b"ShdPnd", b"SigBlk", b"SigIgn", b"SigCgt")
+_ENDING_SIGNALS = sum(
+    1 << (number - 1) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+)  # those by which people and launchers end a process
 
 
 class ProcessStat(NamedTuple):
@@ -96,6 +101,18 @@ def all_pids() -> Iterator[int]:
 def is_exiting(pid: int) -> bool:
     """Say whether a process is ending or has ended. Raise OSError if it is not there any more."""
     return bool(read_stat(pid).flags & _EXITING)
+
+
+def is_being_ended(pid: int) -> bool:
+    """Say whether a process is ending, has ended, or has got a signal that ends it and has not come to it yet."""
+    try:
+        lines = (_PROC / str(pid) / "status").read_bytes().splitlines()
+        masks = {key: int(value, 16) for key, _, value in (line.partition(b":") for line in lines) if key in _MASKS}
+        pending = masks.get(b"SigPnd", 0) | masks.get(b"ShdPnd", 0)
+        kept = masks.get(b"SigBlk", 0) | masks.get(b"SigIgn", 0) | masks.get(b"SigCgt", 0)
+        return bool(pending & ~kept & _ENDING_SIGNALS) or is_exiting(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def children_of(roots: Iterable[int], *, spared: Collection[int] = ()) -> list[int]:

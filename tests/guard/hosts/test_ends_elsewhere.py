@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.guard.hosts.ends_elsewhere import RankEnd, was_first
+from paceline.guard.hosts.ends_elsewhere import RankEnd, may_be_stopped, was_first
 
 _ERRORS = st.integers(0, 20)
 
@@ -44,3 +47,23 @@ def test_whoever_is_called_first_was_first(
     second = _killed(0, "n1", 1000 + true_second + 7 + other_shift, 1000 + seen_alive + other_shift, other_error)
     if was_first([5], [first, second]):
         assert true_first <= true_second
+
+
+def _stopped(*at_ms: int, number: int = signal.SIGTERM) -> list[RankEnd]:
+    """Return ranks that a signal has killed, two on each host."""
+    hosts = ("", "", "n2", "n2")
+    ends = [_killed(rank, hosts[rank], at * 1_000_000, at * 1_000_000 - 1) for rank, at in enumerate(at_ms)]
+    return [replace(end, signal=number) for end in ends]
+
+
+def test_a_signal_that_stops_jobs_and_comes_to_all_hosts_may_end_the_whole_job() -> None:
+    assert may_be_stopped(_stopped(100, 101, 400, 402), 4)
+
+
+def test_it_is_not_the_whole_job_if_some_go_on_or_end_otherwise_or_much_later() -> None:
+    assert not may_be_stopped(_stopped(100, 101, 400), 4)
+    assert not may_be_stopped(_stopped(100, 101, 400, 1200), 4)
+    assert not may_be_stopped(_stopped(100, 101, 400, 402, number=signal.SIGKILL), 4)
+    assert not may_be_stopped([*_stopped(100, 101, 400), *_stopped(0, 0, 0, 402, number=signal.SIGKILL)[3:]], 4)
+    one_host = [replace(end, host="") for end in _stopped(100, 101, 102, 103)]
+    assert not may_be_stopped(one_host, 4), "of one host the kernel tells more"

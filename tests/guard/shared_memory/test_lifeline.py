@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +81,51 @@ def test_files_are_closed_in_the_order_in_which_processes_were_killed(tmp_path: 
     assert sorted(range(3), key=lambda number: handles[number].closed_ns) == [2, 0, 1]
     assert all(handle.closed_ns <= handle.ended_ns for handle in handles)
     assert all(handle.alive_ns <= handle.closed_ns for handle in handles)
+    _close(ends, *zip(processes, handles, strict=True))
+
+
+def test_a_process_that_ends_while_another_goes_on_has_not_ended_with_all(tmp_path: Path) -> None:
+    ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(3)]
+    handles = [_await(tmp_path, ends, process) for process in processes]
+    processes[1].kill()
+    _until(ends, lambda: handles[1].ended_ns)
+    assert not handles[1].with_all
+    processes[0].send_signal(signal.SIGSTOP)
+    processes[0].send_signal(signal.SIGTERM)  # it comes to that only when it goes on
+    processes[2].kill()
+    _until(ends, lambda: handles[2].ended_ns)
+    assert handles[2].with_all
+    _close(ends, *zip(processes, handles, strict=True))
+
+
+def test_processes_that_are_killed_at_once_have_ended_with_all(tmp_path: Path) -> None:
+    ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(3)]
+    handles = [_await(tmp_path, ends, process) for process in processes]
+    for process in processes:
+        process.kill()
+    _until(ends, lambda: all(handle.ended_ns for handle in handles))
+    assert min(handles, key=lambda handle: handle.closed_ns).with_all
+    _close(ends, *zip(processes, handles, strict=True))
+
+
+def test_the_end_of_a_single_process_is_not_that_of_all(tmp_path: Path) -> None:
+    ends, process = ProcessEnds(), _start(tmp_path)
+    handle = _await(tmp_path, ends, process)
+    process.kill()
+    _until(ends, lambda: handle.ended_ns)
+    assert not handle.with_all
+    _close(ends, (process, handle))
+
+
+def test_one_that_has_got_its_signal_and_not_come_to_it_is_waited_for_and_no_other(tmp_path: Path) -> None:
+    ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(2)]
+    handles = [_await(tmp_path, ends, process) for process in processes]
+    processes[0].send_signal(signal.SIGSTOP)
+    processes[0].send_signal(signal.SIGTERM)
+    going_on = threading.Timer(0.2, processes[0].send_signal, [signal.SIGCONT])
+    going_on.start()
+    ends.note_coming()
+    assert [bool(handle.ended_ns) for handle in handles] == [True, False]
     _close(ends, *zip(processes, handles, strict=True))
 
 

@@ -311,7 +311,43 @@ def test_of_ranks_that_were_killed_the_one_that_closed_its_files_first_is_named(
     assert finding.ranks == (1,)
 
 
-def test_if_all_closed_their_files_and_ended_together_nobody_is_named() -> None:
-    ends = [_closed(30.1, 10), _closed(30, 10.1), _closed(30.2, 10.2)]
-    states = [dead(rank, end, BARRIER) for rank, end in enumerate(ends)]
-    assert (find_certain(inspection(*states)) or find_first_failure(inspection(*states))) is None
+def _stopped(number: int, *closed_ms: float) -> Inspection:
+    """Return ranks that one signal has killed; all were being ended when the first had closed its files."""
+    ends = [
+        replace(killed(number, closed + 20), closed_ns=int(closed * MS), with_all=True) for closed in closed_ms
+    ]  # fmt: skip
+    return inspection(*(dead(rank, end, BARRIER if rank else None) for rank, end in enumerate(ends)))
+
+
+@pytest.mark.parametrize("told", [None, 1, 255 - 128, signal.SIGTERM])
+def test_if_all_were_being_ended_when_the_first_had_gone_nobody_is_named(told: int | None) -> None:
+    """A launcher whose time limit has run out kills all; they close their files whenever they get a processor."""
+    stopped = _stopped(signal.SIGKILL, 10, 17, 25)
+    assert find_certain(stopped) is None
+    assert find_first_failure(stopped, told) is None
+
+
+def test_if_the_launcher_says_that_a_rank_was_killed_the_first_is_named() -> None:
+    finding = find_first_failure(_stopped(signal.SIGKILL, 10, 10.1, 10.2), signal.SIGKILL)
+    assert finding is not None
+    assert (finding.kind, finding.ranks, finding.cause) == (FindingKind.PEER_GONE, (0,), Cause.KILLED)
+    assert finding.summary.startswith("rank 0 was killed (by SIGKILL); ranks 1-2 waited for it in Barrier")
+
+
+def test_why_others_were_killed_is_not_said_if_it_may_be_the_whole_job() -> None:
+    ends = [replace(killed(signal.SIGKILL, at), closed_ns=int(at * MS), with_all=True) for at in (10.0, 11.0)]
+    finding = find_first_failure(inspection(*(dead(rank, end) for rank, end in enumerate(ends))), signal.SIGKILL)
+    assert finding is not None
+    assert finding.summary == "rank 0 was killed (by SIGKILL); the other ranks were killed right after it"
+
+
+def test_a_signal_that_stops_jobs_and_comes_to_all_names_nobody_whatever_the_launcher_says() -> None:
+    """It passes the signal on, and its code tells of it."""
+    assert find_first_failure(_stopped(signal.SIGTERM, 10, 17, 25), signal.SIGTERM) is None
+
+
+def test_a_rank_that_ended_alone_is_named_whatever_the_launcher_says() -> None:
+    ends = [_closed(10.5, 10), replace(_closed(12.5, 12), with_all=True), replace(_closed(12.6, 12.1), with_all=True)]
+    finding = find_first_failure(inspection(*(dead(rank, end, BARRIER) for rank, end in enumerate(ends))), 1)
+    assert finding is not None
+    assert finding.ranks == (0,)

@@ -2,7 +2,8 @@
 
 A launcher that has lost one rank kills all others, and libraries that lose their peer raise. Times of other hosts are
 known up to an error, and a busy host may notice late that a rank was killed. So a rank is the first if others that were
-killed were seen alive after it, and others that said themselves when they ended said so later.
+killed were seen alive after it, and others that said themselves when they ended said so later. A cluster that ends a
+whole job tells its hosts one after the other: if all ranks end by one such signal, nobody was first.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 
 from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.watched_job import WatchedJob
-from paceline.guard.verdict.order_of_ends import may_be_ended_by_launcher
+from paceline.guard.verdict.order_of_ends import STOP_SIGNALS, may_be_ended_by_launcher
 from paceline.guard.verdict.snapshot import End
+
+_STOP_NS = 1_000_000_000  # within which a cluster has told all hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,7 @@ class RankEnd:
     at_ns: int
     alive_ns: int
     error_ns: int = 0
+    signal: int | None = None
 
     @classmethod
     def of(cls, rank: int, end: End, process: ProcessHandle) -> RankEnd:
@@ -34,7 +38,7 @@ class RankEnd:
         return cls(
             rank=rank, host=process.host, is_killed=may_be_ended_by_launcher(end),
             is_failure=end.is_failure and not end.by_peer, at_ns=end.at_ns, alive_ns=process.alive_ns,
-            error_ns=getattr(process, "error_ns", 0),
+            error_ns=getattr(process, "error_ns", 0), signal=end.signal,
         )  # fmt: skip
 
     def is_before(self, other: RankEnd) -> bool:
@@ -48,6 +52,19 @@ class RankEnd:
 def ends_of(job: WatchedJob) -> list[RankEnd]:
     """Return how ranks of a job have ended that had joined it."""
     return [RankEnd.of(rank, end, job.ranks[rank].process) for rank, end in job.ends().items() if rank in job.ranks]
+
+
+def may_be_stopped(ends: Sequence[RankEnd], num_ranks: int) -> bool:
+    """Say whether a cluster may have ended the whole job: all its ranks, on several hosts, by one signal at one time.
+
+    Args:
+        ends: How ranks have ended.
+        num_ranks: How many there are.
+    """
+    if len(ends) < num_ranks or len({end.host for end in ends}) < 2 or len({end.signal for end in ends}) > 1:
+        return False
+    times = [end.at_ns for end in ends]
+    return all(end.signal in STOP_SIGNALS for end in ends) and max(times) - min(times) < _STOP_NS
 
 
 def was_first(ranks: Collection[int], ends: Sequence[RankEnd]) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from paceline.guard.hosts import host_messages
 from paceline.guard.hosts.classes.reduced_job import ReducedJob
-from paceline.guard.hosts.ends_elsewhere import ends_of, was_first
+from paceline.guard.hosts.ends_elsewhere import ends_of, may_be_stopped, was_first
 from paceline.guard.hosts.heard_hosts import HeardHosts
 from paceline.guard.hosts.known_hosts import HostProcess, KnownHost, beat_pause, with_host_names
 from paceline.guard.hosts.link import LINK_ERRORS, HeadLink
@@ -191,7 +191,8 @@ class HeadRings(HeardHosts):
     def checked(self, finding: Finding) -> Finding | None:
         """Return a finding with the names of hosts; None if ranks of it ended, and others may have been before them."""
         for job in self.known_jobs():
-            if not was_first(finding.ranks, ends_of(job)):
+            ends = ends_of(job)
+            if not was_first(finding.ranks, ends) or may_be_stopped(ends, len(job.ranks)):
                 return None
         return self._with_hosts(finding)
 
@@ -227,6 +228,7 @@ class HeadRings(HeardHosts):
 
     def hear_last_words(self, *, failed: bool) -> None:
         """After the launcher has ended: wait until all hosts have told how their ranks ended, or for a moment."""
+        super().hear_last_words(failed=failed)
         deadline = time.monotonic() + (_LAST_FAILED_SECONDS if failed else _LAST_SECONDS)
         while time.monotonic() < deadline and (
             any(not process.ended_ns and not process.is_lost for process in self._elsewhere.values())

@@ -40,6 +40,7 @@ from paceline.guard.verdict.diagnose import (
 )
 from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
+from paceline.guard.verdict.order_of_ends import may_be_of_stop
 from paceline.guard.verdict.rules.mismatch import doubtful_positions, is_doubtful
 from paceline.guard.verdict.rules.passed import MessagePair
 from paceline.guard.verdict.snapshot import Position, Snapshot
@@ -108,19 +109,24 @@ class Judge:
                 return latency_since(finding, since)
         return None
 
-    def look_back(self, *, failed: bool) -> Finding | None:
-        """After the launcher has ended: look once more at what the ranks have left."""
+    def look_back(self, *, failed: bool, told_signal: int | None = None) -> Finding | None:
+        """After the launcher has ended: look once more at what the ranks have left.
+
+        Args:
+            failed: Whether the job has.
+            told_signal: The signal that has killed a rank, as the exit code of the launcher says.
+        """
         for job in self._rings.jobs():
             snapshot = self._snapshot(job)
             finding = find_certain(self._inspection(snapshot))
             if finding is None and job.is_spread and not job.stands_for_others:
                 finding = find_passed_mismatch(self._inspection(snapshot))
             if finding is None and failed:
-                finding = find_first_failure(Inspection(snapshot))
+                finding = find_first_failure(Inspection(snapshot), told_signal)
             if finding is not None:
                 return add_latency(snapshot, finding)
         for snapshot in self._rings.starting(has_ended=True) if failed else ():
-            finding = find_first_failure(Inspection(snapshot))
+            finding = find_first_failure(Inspection(snapshot), told_signal)
             if finding is not None:
                 return add_latency(snapshot, finding)
         return None
@@ -166,7 +172,12 @@ class Judge:
         elif changed or memory.is_unswept:
             finding = self._find_missed(job, memory) or self._find_gone(job)
         if finding is not None:
-            held = memory.patience.holds_back(finding, coming_ranks(finding), lambda rank: _starved(job, rank))
+            ending = _ending_ranks(job, finding)
+            if ending is None:
+                return None
+            held = memory.patience.holds_back(
+                finding, coming_ranks(finding), lambda rank: _starved(job, rank), ending=ending
+            )
             return None if held else finding
         memory.patience.forget()
         if still and marks != memory.judged:
@@ -294,6 +305,11 @@ class Judge:
         finding = find_stuck(self._inspection(snapshot), cautious=cautious)
         if finding is None:
             return None
+        ending = _ending_ranks(job, finding)
+        if ending is None:
+            return None
+        if ending and memory.stuck_patience.holds_back(finding, set(), lambda rank: _starved(job, rank), ending=ending):
+            return None
         if finding.kind is FindingKind.DEADLOCK:
             alive = {rank for rank, state in enumerate(snapshot.ranks) if state is None or state.end is None}
             coming = alive - held.keys()
@@ -322,6 +338,20 @@ def _waits(mark: tuple[int, ...]) -> bool:
 def _have_one_stream(marks: _Marks) -> bool:
     """Say whether some backend only enqueues, and every rank enqueues in one stream: then there is one order."""
     return any(mark[ENQUEUES] for mark in marks.values()) and not any(mark[SIDE_STREAMS] for mark in marks.values())
+
+
+def _ending_ranks(job: WatchedJob, finding: Finding) -> set[int] | None:
+    """Return the ranks that live, if those that a finding names may have been ended with the whole job.
+
+    None if no rank lives any more: when the launcher has ended, too, it is known whether it was the whole job.
+    """
+    if finding.kind is not FindingKind.PEER_GONE:
+        return set()
+    ends = job.ends()
+    named = [ends[rank] for rank in finding.ranks if rank in ends]
+    if not named or not all(may_be_of_stop(end) for end in named):
+        return set()
+    return (job.ranks.keys() - ends.keys()) or None
 
 
 def _starved(job: WatchedJob, rank: int) -> float:

@@ -4,7 +4,8 @@ They may show who is the odd one out where calls differ, and send the message th
 There the moment is one in which those ranks could move: time in which one wanted a processor and had none, because
 the machine is busy with other work, does not count, up to a limit. A rank inside a call needs little to leave it: once
 it has had that, it stays there because it waits. Who has gone is clear without ranks that compute; only those that are
-about to leave a call are waited for so long, since they may go too.
+about to leave a call are waited for so long, since they may go too, and those that may be ending, because somebody may
+have ended the whole job.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Patience:
         coming: Set[int],
         starved: Callable[[int], float],
         inside: Mapping[int, float] | None = None,
+        ending: Set[int] = frozenset(),
     ) -> bool:
         """Say whether to wait for ranks that are coming.
 
@@ -47,7 +49,9 @@ class Patience:
             coming: The ranks that may still tell more.
             starved: Tells for how many seconds in all a rank has wanted a processor and had none.
             inside: For how many seconds in all those that are inside a call have had a processor.
+            ending: Ranks that may be ending with those that the finding names.
         """
+        coming = coming | ending
         now = time.monotonic()
         if self.held_since is None:
             self.held_since = now
@@ -61,7 +65,7 @@ class Patience:
             self._worked_then.setdefault(rank, worked)
         lost = 0.0
         if held > GATHER_SECONDS:
-            slow = coming if finding.kind in _TOLD_BY_OTHERS else coming & _ranks_behind(finding)
+            slow = coming if finding.kind in _TOLD_BY_OTHERS else (coming & _ranks_behind(finding)) | ending
             slow -= {rank for rank, worked in inside.items() if worked - self._worked_then[rank] >= LEAVE_SECONDS}
             lost = max((starved(rank) - self._starved_then[rank] for rank in slow), default=0.0)
         return bool(coming) and held - lost <= GATHER_SECONDS

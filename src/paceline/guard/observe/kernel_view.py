@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from paceline.process.procfs import (
     children_of,
     is_alive,
+    is_being_ended,
     is_exiting,
     out_of_memory_kills,
     processor_seconds,
@@ -46,6 +47,7 @@ class ProcessHandle:
     """A process that is not our child, held by a descriptor: its number alone may come to name another process."""
 
     closed_ns = 0  # when its files were closed, if that was seen
+    with_all = False  # all others of its host were being ended when that was seen: somebody may have ended them all
 
     def __init__(self, pid: int, began: int) -> None:
         self.pid = pid
@@ -219,12 +221,18 @@ class ProcessEnds:
             self._take(_CLOSING_SECONDS / 10)
         self._closing.clear()
 
+    def note_coming(self) -> None:
+        """Wait for processes that have got a signal which ends them: they may want a processor for it."""
+        deadline = time.monotonic() + _CLOSING_SECONDS
+        while time.monotonic() < deadline and any(is_being_ended(process.pid) for process in self._awaited.values()):
+            self.note(_CLOSING_SECONDS / 100)
+
     def _take(self, seconds: float) -> None:
         """Take in what the kernel lists in its order, also what happened while we were busy or had no processor."""
         asked = time.monotonic_ns()
         descriptors = [descriptor for descriptor, _ in self._kernel.poll(seconds)]
         now = time.monotonic_ns()
-        ended = []
+        ended, closed = [], []
         for number, descriptor in enumerate(descriptors):
             self._kernel.unregister(descriptor)
             process = self._lifelines.pop(descriptor, None)
@@ -234,13 +242,23 @@ class ProcessEnds:
             os.close(descriptor)
             if _is_on_its_way_out(process.pid):
                 process.note_closed(now + number)
-                self._closing.append(process)
+                closed.append(process)
+        if closed:
+            self._closing += closed
+            self._note_with_all(closed)
         for ended_ns, process in ended:
             process.note_alive(self._asked_ns)  # it was not among those that had ended then, or has come since
             process.note_end(ended_ns)
         self._asked_ns = asked
         for _, process in ended:
             process.ask_status()  # while the kernel still tells
+
+    def _note_with_all(self, closed: list[ProcessHandle]) -> None:
+        """Note whether others go on after some have closed their files: then nobody has ended them all at once."""
+        others = list(self._lifelines.values())
+        is_so = len(closed) + len(others) > 1 and all(is_being_ended(process.pid) for process in others)
+        for process in closed:
+            process.with_all = is_so
 
     def close(self) -> None:
         """Await nobody any more."""

@@ -270,7 +270,8 @@ class LocalRings:
         return []
 
     def hear_last_words(self, *, failed: bool) -> None:
-        """After the launcher has ended: wait for what is not here yet. Of this machine everything is."""
+        """After the launcher has ended: wait a moment for ranks that are killed and have not come to it."""
+        self._ends.note_coming()
 
     def stop_answering(self) -> None:
         """Nobody judges any more: ranks of this machine see that by the lock of the judge."""

@@ -196,10 +196,13 @@ def _unannounced_end(rank: RankEvidence, at: int) -> End:
         detail += f"; the kernel has killed {kills} process(es) for memory since the job began"
         return End(
             kind=EndKind.KILLED, detail=detail, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at,
-            memory_bytes=memory, closed_ns=rank.process.closed_ns,
+            memory_bytes=memory, closed_ns=rank.process.closed_ns, with_all=rank.process.with_all,
         )  # fmt: skip
     detail += rank.memory_growth()
-    return End(kind=EndKind.KILLED, detail=detail, signal=number, at_ns=at, closed_ns=rank.process.closed_ns)
+    return End(
+        kind=EndKind.KILLED, detail=detail, signal=number, at_ns=at, closed_ns=rank.process.closed_ns,
+        with_all=rank.process.with_all,
+    )  # fmt: skip
 
 
 def _last_text(reader: RankTexts, key: str) -> dict[str, Any]:

@@ -72,9 +72,14 @@ class JudgedRun:
             self._fail(error)
             time.sleep(seconds)
 
-    def look_back(self, *, failed: bool) -> Finding | None:
-        """After the launcher has ended: look once more at what the ranks have left."""
-        finding = self.unless_at_fault(lambda: self._judge.look_back(failed=failed))
+    def look_back(self, *, failed: bool, told_signal: int | None = None) -> Finding | None:
+        """After the launcher has ended: look once more at what the ranks have left.
+
+        Args:
+            failed: Whether the job has.
+            told_signal: The signal that has killed a rank, as the exit code of the launcher says.
+        """
+        finding = self.unless_at_fault(lambda: self._judge.look_back(failed=failed, told_signal=told_signal))
         if finding is not None:
             found = finding
             finding = self.unless_at_fault(lambda: self._rings.checked(found))

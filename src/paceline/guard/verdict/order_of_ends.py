@@ -8,7 +8,13 @@ raise at the line where the first one raised, outside of a call that needs other
 later they came to it. A launcher kills all that are left by one signal: a rank that another signal killed in the same
 moment is the cause. Else, of ranks that were killed as launchers kill, the first is. A launcher kills only after it has
 seen that one has closed its connection, so the order in which files were closed counts; if it is not known, the kernel
-lists ends in about their order. If all ranks ended together, somebody may have ended the whole job: nobody is named.
+lists ends in about their order.
+
+Somebody may also have ended the whole job: a launcher whose time limit has run out, a cluster's, a person. Then all
+ranks are killed by one signal, and each closes its files when it gets a processor. If other ranks go on when the files
+of the first are seen to be closed, that one ended alone. If all of them are being ended by then, the launcher may have
+been quick, or the judge slow, or it is the whole job: nobody is named, unless the launcher says by its exit code that
+a rank was killed.
 """
 
 from __future__ import annotations
@@ -23,21 +29,32 @@ from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.snapshot import Call, End, EndKind, RankState
 from paceline.guard.verdict.waits.waited_for import needed_by_any
 
-_BY_LAUNCHER = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)  # by which whole jobs are ended first
+_BY_LAUNCHER = (*STOP_SIGNALS, signal.SIGKILL)
 _SAME_MOMENT_NS = 50_000_000  # a busy judge may notice ends this much later than they came
 _NOTICED_TOGETHER_NS = 3_000_000  # ends that one look has found, one after the other
 
 _OWN_CAUSES = (Cause.OUT_OF_MEMORY, Cause.DISK_FULL, Cause.HANDLE_LEAK)  # nobody else brings these about
 _MUCH_MORE = 2  # times the memory of another rank: ranks of one job hold about the same
 
+_Time = Literal["at_ns", "closed_ns"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstFailure:
-    """The ranks that failed first; `is_certain` is false if others may have been before them."""
+    """The ranks that failed first.
+
+    Attributes:
+        ranks: They.
+        at_ns: When.
+        is_certain: Whether no other may have been before them.
+        may_be_stop: Whether somebody may have ended the whole job.
+    """
 
     ranks: tuple[int, ...]
     at_ns: int
     is_certain: bool = True
+    may_be_stop: bool = False
 
 
 def first_failure(inspection: Inspection) -> FirstFailure | None:
@@ -60,12 +77,29 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     together = tuple(sorted(_noticed_together(own, "at_ns") & _noticed_together(own, "closed_ns")))
     if len(together) > 1 and all(own[rank].cause is Cause.OUT_OF_MEMORY for rank in together):
         together = (_killed_for_memory({rank: own[rank] for rank in together}),)
+    elif _may_be_stop(inspection, own):
+        return FirstFailure(ranks=_first_by(own, "closed_ns"), at_ns=first, is_certain=False, may_be_stop=True)
+    elif _are_closings_known(own):
+        together = _first_by(own, "closed_ns")
     elif len(together) < len(inspection.snapshot.ranks):
-        together = _first_closed(in_moment)
+        together = _first_by(in_moment, "at_ns")
     return FirstFailure(ranks=together, at_ns=first, is_certain=len(together) == 1)
 
 
-def _noticed_together(ends: dict[int, End], what: Literal["at_ns", "closed_ns"]) -> set[int]:
+def _may_be_stop(inspection: Inspection, ends: dict[int, End]) -> bool:
+    """Say whether all ranks in sight were killed by one signal, and all were being ended when the first had gone."""
+    if len(ends) < len(inspection.snapshot.ranks) - len(inspection.out_of_sight()) or len(ends) < 2:
+        return False
+    if len({end.signal for end in ends.values()}) > 1 or not _are_closings_known(ends):
+        return False
+    return min(ends.values(), key=lambda end: end.closed_ns).with_all
+
+
+def _are_closings_known(ends: dict[int, End]) -> bool:
+    return all(end.closed_ns for end in ends.values())
+
+
+def _noticed_together(ends: dict[int, End], what: _Time) -> set[int]:
     """Return the ranks that were noticed together with the first; all of them if that is not known."""
     times = {rank: int(getattr(end, what)) for rank, end in ends.items()}
     return {
@@ -75,10 +109,9 @@ def _noticed_together(ends: dict[int, End], what: Literal["at_ns", "closed_ns"])
     }
 
 
-def _first_closed(ends: dict[int, End]) -> tuple[int, ...]:
+def _first_by(ends: dict[int, End], what: _Time) -> tuple[int, ...]:
     """Return who ended first, of ranks that were killed as launchers kill; several if they cannot be told apart."""
-    are_known = all(end.closed_ns for end in ends.values())
-    times = {rank: end.closed_ns if are_known else end.at_ns for rank, end in ends.items()}
+    times = {rank: int(getattr(end, what)) for rank, end in ends.items()}
     return tuple(sorted(rank for rank, at in times.items() if at == min(times.values())))
 
 
@@ -140,6 +173,11 @@ def is_failure(state: RankState) -> bool:
 def may_be_ended_by_launcher(end: End) -> bool:
     """Say whether a rank was killed as launchers kill."""
     return end.kind is EndKind.KILLED and (end.signal is None or end.signal in _BY_LAUNCHER)
+
+
+def may_be_of_stop(end: End) -> bool:
+    """Say whether a rank may have been killed because somebody has ended the whole job: others may be ending, too."""
+    return may_be_ended_by_launcher(end) and (end.with_all or end.signal in STOP_SIGNALS)
 
 
 def is_victim(state: RankState, first: FirstFailure | None) -> bool:

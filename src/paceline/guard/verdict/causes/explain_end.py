@@ -28,9 +28,12 @@ _ADVICE_OF_CAUSE = {
 }
 
 
+BECAUSE_OF_IT = "the other ranks were ended because of it"
+
+
 def explain_end(
     inspection: Inspection, missing: Sequence[int], waiting: Sequence[int], position: Position | None = None,
-    *, is_first: bool = True,
+    *, is_first: bool = True, others_text: str = BECAUSE_OF_IT,
 ) -> list[Explanation]:  # fmt: skip
     """Explain ranks that have ended although others need them.
 
@@ -40,6 +43,7 @@ def explain_end(
         waiting: The ranks that need them.
         position: The collective that they lack, if it is one.
         is_first: Whether it is certain that no other rank failed before them.
+        others_text: What became of the others, if nobody waits.
     """
     ends: dict[int, End] = {}
     for rank in sorted(missing):
@@ -47,7 +51,7 @@ def explain_end(
         if state is not None and state.end is not None:
             ends[rank] = state.end
     ranks = tuple(ends) or tuple(sorted(missing))
-    needed = _needed_text(inspection, waiting, ranks, position)
+    needed = _needed_text(inspection, waiting, ranks, position) if waiting else others_text
     if inspection.out_of_sight() and all(end.kind is EndKind.EXITED for end in ends.values()):
         return [_explain_in_part(inspection, ranks, waiting, needed)]
     if not ends and (finalized := _finalized_at(inspection, ranks)):
@@ -151,8 +155,6 @@ def _needed_text(
     inspection: Inspection, waiting: Sequence[int], ended: Sequence[int], position: Position | None
 ) -> str:
     """Say what those who need the ended ranks do."""
-    if not waiting:
-        return "the other ranks were ended because of it"
     state = inspection.state(waiting[0])
     assert state is not None
     call = inspection.call_at(waiting[0], position) if position is not None else None

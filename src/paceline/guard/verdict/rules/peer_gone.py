@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
 
 from paceline.guard.shared_memory.layout import ANY, ENQUEUED, NONBLOCKING
 from paceline.guard.shared_memory.operations import Family, Needs
-from paceline.guard.verdict.causes.explain_end import explain_end, explain_late
+from paceline.guard.verdict.causes.explain_end import BECAUSE_OF_IT, explain_end, explain_late
 from paceline.guard.verdict.finding import Finding, FindingKind, explained_finding
 from paceline.guard.verdict.first_difference import find_first_difference, shown_difference
 from paceline.guard.verdict.inspection import Inspection
@@ -311,11 +312,18 @@ def _may_answer_an_exit(inspection: Inspection, ends: Iterable[End]) -> bool:
     return any(0 <= at_ns - exit_ns <= _ANSWER_NS for at_ns in killed for exit_ns in exits)
 
 
-def find_first_failure(inspection: Inspection) -> Finding | None:
-    """After the job has ended: find ranks that failed by themselves, while others were ended because of it."""
+def find_first_failure(inspection: Inspection, told_signal: int | None = None) -> Finding | None:
+    """After the job has ended: find ranks that failed by themselves, while others were ended because of it.
+
+    Args:
+        inspection: The job.
+        told_signal: The signal that has killed a rank, as the exit code of the launcher says.
+    """
     if inspection.was_aborted():
         return None
     first = first_failure(inspection)
+    if first is not None and first.may_be_stop:
+        first = _first_as_told(inspection, first, told_signal)
     if first is None or len(first.ranks) == len(inspection.snapshot.ranks) - len(inspection.out_of_sight()):
         return None  # all that are seen failed alike, or somebody has ended the whole job
     failed = frozenset(first.ranks)
@@ -329,9 +337,22 @@ def find_first_failure(inspection: Inspection) -> Finding | None:
         return None  # nobody was ended because of it
     inside = _ended_inside(inspection, failed) if first.is_certain else {}
     position = next((call.position for call in inside.values()), None)
-    explanations = explain_end(inspection, first.ranks, list(inside), position, is_first=first.is_certain)
+    others_text = "the other ranks were killed right after it" if first.may_be_stop else BECAUSE_OF_IT
+    explanations = explain_end(
+        inspection, first.ranks, list(inside), position, is_first=first.is_certain, others_text=others_text
+    )
     groups = rank_groups(_with_victims(inspection, first), inside)
     return _unless_of_unseen(inspection, explained_finding(FindingKind.PEER_GONE, explanations, groups))
+
+
+def _first_as_told(inspection: Inspection, first: FirstFailure, told_signal: int | None) -> FirstFailure | None:
+    """Return the rank that was killed first, if a launcher says that one was, and not that it has ended the job itself.
+
+    A launcher that is told to end a job passes the signal on, which is another one, or has another code.
+    """
+    states = [inspection.state(rank) for rank in first.ranks]
+    is_told = all(state is not None and state.end is not None and state.end.signal == told_signal for state in states)
+    return replace(first, is_certain=True) if is_told and told_signal == signal.SIGKILL else None
 
 
 def _ended_inside(inspection: Inspection, failed: frozenset[int]) -> dict[int, Call]:
