@@ -12,8 +12,11 @@ from paceline.cli.verb_io import add_metrics_option, check_positive, say
 from paceline.process.exit_codes import FINDING_CODE
 
 if TYPE_CHECKING:
+    from paceline.cli.desktop.live_output import LiveOutput
     from paceline.guard.hosts.viewing.run_viewer import RunViewer
+    from paceline.guard.observe.local_rings import LocalRings
     from paceline.guard.run.run_registry import OngoingRun, RunOutcome
+    from paceline.report.metrics.metrics_output import MetricsOutput
 
 
 def add_to(verbs: Any) -> None:
@@ -60,6 +63,29 @@ def run(options: argparse.Namespace) -> int:
     return _follow(runs[0], every, options.metrics)
 
 
+class _OpenView:
+    """The view of a run, here or elsewhere, and what it reads from. Ctrl-C ends it, and `was_left` says so."""
+
+    def __init__(self, live: LiveOutput, *others: MetricsOutput | LocalRings | RunViewer | None) -> None:
+        self._live, self._others = live, others
+        self.was_left = False
+
+    def __enter__(self) -> _OpenView:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        self.was_left = isinstance(error, KeyboardInterrupt)
+        try:
+            self._live.close()  # first: what is said stands below the last picture
+            if self.was_left:
+                say("paceline: stopped watching; the run continues")
+        finally:
+            for each in self._others:
+                if each is not None:
+                    each.close()
+        return self.was_left
+
+
 def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
     from paceline.cli.desktop.live_output import LiveOutput
     from paceline.errors import InputError
@@ -79,7 +105,7 @@ def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
     rings, viewer = LocalRings(run.folder), _viewer_of(run)
     live = LiveOutput(every, began=began)
     num_warnings = 0
-    try:
+    with _OpenView(live, metrics, rings, viewer) as view:
         while is_ongoing(run) and live.problem is None:
             rings.wait(LOOK_SECONDS)
             if viewer is not None:
@@ -93,16 +119,8 @@ def _follow(run: OngoingRun, every: float, asked: Sequence[str]) -> int:
             for warning in read_warnings(run)[num_warnings:]:
                 num_warnings += 1
                 live.warn(warning)
-    except KeyboardInterrupt:
-        live.close()
-        say("paceline: stopped watching; the run continues")
+    if view.was_left:
         return 0
-    finally:
-        live.close()
-        metrics.close()
-        rings.close()
-        if viewer is not None:
-            viewer.close()
     if live.problem is not None and is_ongoing(run):  # otherwise the run ended and removed its folder under us
         raise InputError(live.problem)
     with outcome_file:
@@ -144,16 +162,10 @@ def _follow_elsewhere(address: str, every: float, asked: Sequence[str]) -> int:
         metrics.show(viewer.views or ())
         return live.problem is None
 
-    try:
+    with _OpenView(live, metrics, viewer) as view:
         outcome = follow(viewer, address, look)
-    except KeyboardInterrupt:
-        live.close()
-        say("paceline: stopped watching; the run continues")
+    if view.was_left:
         return 0
-    finally:
-        live.close()
-        metrics.close()
-        viewer.close()
     if live.problem is not None:
         raise InputError(live.problem)
     return _say_outcome(outcome)
