@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.guard.hosts.classes import test_large_jobs as large
+from tests.guard.hosts.classes import large_job as large
 
 from paceline.guard.hosts.classes import told_states
 from paceline.guard.hosts.head_rings import HeadRings

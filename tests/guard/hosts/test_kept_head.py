@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.guard.hosts.classes import test_large_jobs as large
+from tests.guard.hosts.classes import large_job as large
 
 from paceline.guard.hosts.keys import new_secret
 from paceline.guard.hosts.link import listen

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import zmq
-from tests.guard.hosts.classes import test_large_jobs as large
+from tests.guard.hosts.classes import large_job as large
 
 from paceline.guard.hosts import watching
 from paceline.guard.hosts.host_messages import AlikeRanks, Beat, MoveTo, Report, WorldReport
