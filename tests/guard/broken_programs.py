@@ -31,14 +31,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.guard.program_files import programs
+from tests.guard.program_files import category_of, programs
 
 T = TypeVar("T")
+C = TypeVar("C", "Expectation", "ExpectedWarning")
 HERE = "# <- here"
 _FIXED = re.compile(r"^(?P<indent>\s*)(?P<code>.*?)\s*# fixed:(?: |$)(?P<instead>.*)$")
 _HEADER = re.compile(
@@ -197,9 +199,24 @@ def _expectation(program: Path, values: Mapping[str, list[str]]) -> Expectation:
     )
 
 
-def one_in_every(cases: Sequence[T]) -> Sequence[T]:
-    """Return all cases, or one in every few of them if PACELINE_EVERY says so: `make test-guard EVERY=2`."""
-    return cases[:: int(os.environ.get("PACELINE_EVERY", "1"))]
+def cases_to_repair(cases: Sequence[C]) -> list[C]:
+    """Return the cases whose programs are run repaired: all, or some of each category."""
+    return one_in_every(cases, key=lambda case: category_of(case.program))
+
+
+def one_in_every(cases: Sequence[T], *, key: Callable[[T], str]) -> list[T]:
+    """Return all cases, or one in every few of each key if PACELINE_EVERY says so: `make test-guard EVERY=5`.
+
+    The first case of each key is among them, so that no key is left out.
+    """
+    every = int(os.environ.get("PACELINE_EVERY", "1"))
+    num_seen: Counter[str] = Counter()
+    chosen = []
+    for case in cases:
+        if num_seen[key(case)] % every == 0:
+            chosen.append(case)
+        num_seen[key(case)] += 1
+    return chosen
 
 
 def repaired(program: Path) -> str:

@@ -49,6 +49,13 @@ def _demos() -> list[Path]:
     return [path for name in _FOLDERS for path in sorted((folder / name).glob("*.py")) if path.name not in _LEFT_OUT]
 
 
+def _folder_of(demo: Path) -> str:
+    return demo.parent.name
+
+
+_DEMOS_TO_RUN = one_in_every(_demos(), key=_folder_of)
+
+
 def _num_ranks(demo: Path) -> int:
     return 2 if demo.name in _OF_TWO_RANKS else 4 if demo.name in _OF_FOUR_RANKS else 3
 
@@ -67,7 +74,7 @@ def test_the_demos_are_there() -> None:
     assert len(_demos()) > 40, "`make test-mpi4py` gets them"
 
 
-@pytest.mark.parametrize("demo", one_in_every(_demos()), ids=lambda demo: f"{demo.parent.name}/{demo.name}")
+@pytest.mark.parametrize("demo", _DEMOS_TO_RUN, ids=lambda demo: f"{_folder_of(demo)}/{demo.name}")
 def test_a_demo_ends_as_it_does_without_the_guard(demo: Path, tmp_path: Path) -> None:
     outcome = tmp_path / "outcome.json"
     guard = [sys.executable, "-m", "paceline", "run", "--json", str(outcome), "--notice", "500", "--"]

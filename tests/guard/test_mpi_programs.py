@@ -21,9 +21,9 @@ from tests.guard.broken_programs import (
     Expectation,
     ExpectedWarning,
     broken_cases,
+    cases_to_repair,
     marked_lines,
     missed_programs,
-    one_in_every,
     read_world_size,
     repaired,
     score,
@@ -160,7 +160,7 @@ def test_a_broken_program_ends_with_a_finding_that_names_ranks_line_and_cause(
     assert 0 <= finding["latency_ms"] < (time.monotonic() - begun) * 1000
 
 
-@pytest.mark.parametrize("case", one_in_every(_BROKEN), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases_to_repair(_BROKEN), ids=lambda case: case.id)
 def test_a_program_that_followed_the_advice_ends_well(case: Expectation, tmp_path: Path) -> None:
     program, told = tmp_path / case.program.name, tmp_path / "told.json"
     program.write_text(repaired(case.program))
@@ -221,7 +221,7 @@ def test_a_program_that_ends_well_is_warned_about(case: ExpectedWarning, tmp_pat
     assert warning["advice"] in ended.err
 
 
-@pytest.mark.parametrize("case", one_in_every(_WARNED), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases_to_repair(_WARNED), ids=lambda case: case.id)
 def test_a_program_that_followed_the_advice_of_a_warning_gets_none(case: ExpectedWarning, tmp_path: Path) -> None:
     program, told = tmp_path / case.program.name, tmp_path / "told.json"
     program.write_text(repaired(case.program))

@@ -7,7 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.guard.broken_programs import marked_lines, missed_programs, read_world_size, repaired, why_not_found
+from tests.guard.broken_programs import (
+    marked_lines,
+    missed_programs,
+    one_in_every,
+    read_world_size,
+    repaired,
+    why_not_found,
+)
 from tests.guard.program_files import (
     CARRIERS,
     CATEGORIES,
@@ -75,3 +82,11 @@ def test_a_program_is_found_by_its_name() -> None:
     assert category_of(find_program("mpi", "broken", "wrong_tag")) == "parameter_matching"
     with pytest.raises(ValueError, match="unpack"):
         find_program("mpi", "correct", "wrong_tag")
+
+
+def test_one_in_every_few_leaves_out_no_category(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_EVERY", "5")
+    chosen = Counter(map(category_of, one_in_every(WRONG, key=category_of)))
+    assert chosen == {category: -(-count // 5) for category, count in Counter(map(category_of, WRONG)).items()}
+    monkeypatch.setenv("PACELINE_EVERY", "1")
+    assert one_in_every(WRONG, key=category_of) == WRONG

@@ -19,9 +19,9 @@ from tests.guard.broken_programs import (
     Expectation,
     ExpectedWarning,
     broken_cases,
+    cases_to_repair,
     marked_lines,
     missed_programs,
-    one_in_every,
     read_world_size,
     repaired,
     score,
@@ -133,7 +133,7 @@ def test_a_broken_program_ends_with_its_diagnosis(case: Expectation, tmp_path: P
     assert 0 <= finding["latency_ms"] < DEADLINE * 1000  # how fast it is, benchmarks/detection.py measures
 
 
-@pytest.mark.parametrize("case", one_in_every(BROKEN_CASES), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases_to_repair(BROKEN_CASES), ids=lambda case: case.id)
 def test_a_program_that_followed_the_advice_ends_well(case: Expectation, tmp_path: Path) -> None:
     program = tmp_path / case.program.name
     program.write_text(repaired(case.program))
@@ -154,7 +154,7 @@ def test_a_program_that_ends_well_is_warned_about(case: ExpectedWarning, tmp_pat
     assert ended.stderr.count(f"paceline: warning: {outcome['warnings'][0]['summary']}") == 1
 
 
-@pytest.mark.parametrize("case", one_in_every(WARNED_CASES), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases_to_repair(WARNED_CASES), ids=lambda case: case.id)
 def test_a_program_that_followed_the_advice_of_a_warning_gets_none(case: ExpectedWarning, tmp_path: Path) -> None:
     program = tmp_path / case.program.name
     program.write_text(repaired(case.program))
