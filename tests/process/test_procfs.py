@@ -118,7 +118,7 @@ sys.stdin.read()
 def test_a_process_is_being_ended_from_the_signal_on(number: int | None, is_ended: bool) -> None:
     process = subprocess.Popen(["sleep", "1000"])
     assert not is_being_ended(process.pid)
-    process.send_signal(signal.SIGSTOP)  # it does not come to a signal, but for SIGKILL
+    _stop(process)  # it does not come to a signal, but for SIGKILL
     if number is not None:
         process.send_signal(number)
     assert is_being_ended(process.pid) is is_ended
@@ -131,8 +131,16 @@ def test_a_signal_that_a_process_handles_does_not_end_it() -> None:
     process = subprocess.Popen([sys.executable, "-c", _HANDLES], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
-    process.send_signal(signal.SIGSTOP)
+    _stop(process)
     process.send_signal(signal.SIGTERM)
     assert not is_being_ended(process.pid)
     process.kill()
     process.communicate()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    end = time.monotonic() + 60
+    while read_stat(process.pid).state != "T":
+        assert time.monotonic() < end
+        time.sleep(0.001)

@@ -14,7 +14,7 @@ from pathlib import Path
 from paceline.guard.observe.kernel_view import ProcessEnds, ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.shared_memory.lifeline import hold_lifeline, open_lifeline
-from paceline.process.procfs import start_time
+from paceline.process.procfs import read_stat, start_time
 
 _DEADLINE = 60.0
 _HOLD = """
@@ -90,7 +90,7 @@ def test_a_process_that_ends_while_another_goes_on_has_not_ended_with_all(tmp_pa
     processes[1].kill()
     _until(ends, lambda: handles[1].ended_ns)
     assert not handles[1].with_all
-    processes[0].send_signal(signal.SIGSTOP)
+    _stop(processes[0])
     processes[0].send_signal(signal.SIGTERM)  # it comes to that only when it goes on
     processes[2].kill()
     _until(ends, lambda: handles[2].ended_ns)
@@ -120,13 +120,21 @@ def test_the_end_of_a_single_process_is_not_that_of_all(tmp_path: Path) -> None:
 def test_one_that_has_got_its_signal_and_not_come_to_it_is_waited_for_and_no_other(tmp_path: Path) -> None:
     ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(2)]
     handles = [_await(tmp_path, ends, process) for process in processes]
-    processes[0].send_signal(signal.SIGSTOP)
+    _stop(processes[0])
     processes[0].send_signal(signal.SIGTERM)
     going_on = threading.Timer(0.2, processes[0].send_signal, [signal.SIGCONT])
     going_on.start()
     ends.note_coming()
     assert [bool(handle.ended_ns) for handle in handles] == [True, False]
     _close(ends, *zip(processes, handles, strict=True))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    deadline = time.monotonic() + _DEADLINE
+    while read_stat(process.pid).state != "T":
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def _holds_files(pid: int) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from paceline.guard.judge.doubtful_positions import DoubtfulPositions
+from paceline.guard.judge.ending_ranks import ending_ranks
 from paceline.guard.judge.judged_rings import Rings
 from paceline.guard.judge.latency import add_latency, latency_since
 from paceline.guard.judge.patience import Patience, coming_ranks
@@ -40,7 +41,6 @@ from paceline.guard.verdict.diagnose import (
 )
 from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.order_of_ends import may_be_of_stop
 from paceline.guard.verdict.rules.mismatch import doubtful_positions, is_doubtful
 from paceline.guard.verdict.rules.passed import MessagePair
 from paceline.guard.verdict.snapshot import Position, Snapshot
@@ -172,7 +172,7 @@ class Judge:
         elif changed or memory.is_unswept:
             finding = self._find_missed(job, memory) or self._find_gone(job)
         if finding is not None:
-            ending = _ending_ranks(job, finding)
+            ending = ending_ranks(job, finding)
             if ending is None:
                 return None
             held = memory.patience.holds_back(
@@ -305,7 +305,7 @@ class Judge:
         finding = find_stuck(self._inspection(snapshot), cautious=cautious)
         if finding is None:
             return None
-        ending = _ending_ranks(job, finding)
+        ending = ending_ranks(job, finding)
         if ending is None:
             return None
         if ending and memory.stuck_patience.holds_back(finding, set(), lambda rank: _starved(job, rank), ending=ending):
@@ -338,20 +338,6 @@ def _waits(mark: tuple[int, ...]) -> bool:
 def _have_one_stream(marks: _Marks) -> bool:
     """Say whether some backend only enqueues, and every rank enqueues in one stream: then there is one order."""
     return any(mark[ENQUEUES] for mark in marks.values()) and not any(mark[SIDE_STREAMS] for mark in marks.values())
-
-
-def _ending_ranks(job: WatchedJob, finding: Finding) -> set[int] | None:
-    """Return the ranks that live, if those that a finding names may have been ended with the whole job.
-
-    None if no rank lives any more: when the launcher has ended, too, it is known whether it was the whole job.
-    """
-    if finding.kind is not FindingKind.PEER_GONE:
-        return set()
-    ends = job.ends()
-    named = [ends[rank] for rank in finding.ranks if rank in ends]
-    if not named or not all(may_be_of_stop(end) for end in named):
-        return set()
-    return (job.ranks.keys() - ends.keys()) or None
 
 
 def _starved(job: WatchedJob, rank: int) -> float:

@@ -13,7 +13,7 @@ from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import may_end_because_of_unseen
 from paceline.guard.verdict.rank_names import naming
 from paceline.guard.verdict.roles import with_roles
-from paceline.guard.verdict.rules import misfit, mismatch, peer_gone, standstill, unequal_pair
+from paceline.guard.verdict.rules import failed_first, misfit, mismatch, standstill, unequal_pair
 from paceline.guard.verdict.rules.argument import find_argument
 from paceline.guard.verdict.rules.deadlock import find_deadlock
 from paceline.guard.verdict.rules.misfit import find_misfit, find_truncated
@@ -47,7 +47,7 @@ def _in_names(find: _Find[_Others]) -> _Find[_Others]:
     return found
 
 
-find_first_failure = _in_names(peer_gone.find_first_failure)
+find_first_failure = _in_names(failed_first.find_first_failure)
 find_mismatch_at = _in_names(mismatch.find_mismatch_at)
 find_passed_misfit = _in_names(misfit.find_passed_misfit)
 find_standstill = _in_names(standstill.find_standstill)
