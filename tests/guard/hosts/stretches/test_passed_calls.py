@@ -10,6 +10,7 @@ from tests.guard.hosts.linked_job import ALL_REDUCE, BARRIER, LinkedJob, LinkedR
 from tests.guard.hosts.stretches.passed_findings import PassedFindings
 
 from paceline.guard.hosts import host_messages
+from paceline.guard.hosts.classes.told_states import LARGE
 from paceline.guard.hosts.link import WatcherLink
 from paceline.guard.hosts.stretches import passed_calls, told_stretches
 from paceline.guard.hosts.stretches.compared_stretches import Suspicion
@@ -228,10 +229,45 @@ def test_nothing_is_found_in_a_correct_job_whatever_becomes_of_messages(
     assert job.head.problems() == []
 
 
-def test_a_communicator_of_one_host_is_not_told_of(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("identity", "ranks"),
+    [
+        ("torch-own-1", [1]),
+        (f"{layout.INTER_PREFIX}1-77ab", [1, 2]),
+        (f"{layout.BRIDGE_PREFIX}77ab", [1, 2, layout.OF_OTHER_JOB]),
+    ],
+    ids=["of one host", "with two sides", "of two jobs"],
+)
+def test_some_communicators_are_not_told_of(
+    identity: str, ranks: list[int], job: LinkedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rank = job.rank(1)
-    own = rank.recorder.communicator("torch-own-1", "OWN", [1], 0)
-    assert own is not None
+    left_out = rank.recorder.communicator(identity, "LEFT OUT", ranks, 0)
+    assert left_out is not None
+    sent = _communicators_told(monkeypatch)
+    for _ in range(5):
+        rank.recorder.unblock(rank.recorder.begin_collective(left_out, BARRIER, depth=1))
+        rank.recorder.unblock(
+            rank.recorder.begin_message(
+                left_out.index, BY_NAME["Send"].code, peer=1, message_number=1, num_bytes=4, depth=1
+            )
+        )
+        _make(rank, BARRIER)
+    job.until(lambda: len(sent) > 1)
+    assert set(sent) == {rank.world.identity}
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(LARGE, True), (LARGE + 1, False)])
+def test_calls_of_a_large_job_are_not_told_of(size: int, is_told: bool, job: LinkedJob) -> None:
+    _make(job.rank(1, size=size), BARRIER)
+    rings = job.rings[0]
+    rings.jobs()
+    assert len(rings.held_rings()) == 1
+    assert (told_stretches.ToldStretches().look(rings.held_rings()) is not None) is is_told
+
+
+def _communicators_told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which the communicators are added that watchers tell of."""
     sent: list[str] = []
     real = WatcherLink.send
 
@@ -239,11 +275,8 @@ def test_a_communicator_of_one_host_is_not_told_of(job: LinkedJob, monkeypatch: 
         message = host_messages.decode_upward(content)
         if isinstance(message, host_messages.Stretches):
             sent.extend(each.communicator for each in message.stretches)
+            sent.extend(each.communicator for each in message.messages)
         return real(self, content)
 
     monkeypatch.setattr(WatcherLink, "send", send)
-    for _ in range(5):
-        rank.recorder.unblock(rank.recorder.begin_collective(own, BARRIER, depth=1))
-        _make(rank, BARRIER)
-    job.until(lambda: len(sent) > 1)
-    assert set(sent) == {rank.world.identity}
+    return sent
