@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 from tests.guard.hosts.cluster import Cluster, hosts_up
 from tests.guard.hosts.host_programs import write_programs
-from tests.guard.hosts.linked_job import LinkedJob
-
-from paceline.guard.hosts.head_rings import HeadRings
-from paceline.guard.hosts.keys import new_secret
-from paceline.guard.hosts.link import HeadLink, listen
-from paceline.guard.hosts.watching import Watching
-from paceline.guard.observe.local_rings import LocalRings
+from tests.guard.hosts.linked_job import LinkedJob, linked_job
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +21,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[LinkedJob]:
-    folders = [tmp_path / name for name in ("head", "first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    secret, listening = new_secret(), listen("127.0.0.1")
-    address = f"127.0.0.1:{listening.getsockname()[1]}"
-    head = HeadRings(folders[0], HeadLink(listening, secret), address)
-    rings = [LocalRings(folder) for folder in folders[1:]]
-    watchers = [Watching(each, [address], secret) for each in rings]
-    yield LinkedJob(folders, secret, head, rings, watchers)
-    for watcher in watchers:
-        watcher.close()
-    head.close()
-    for each in rings:
-        each.close()
+    with linked_job(tmp_path) as made:
+        yield made

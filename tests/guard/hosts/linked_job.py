@@ -1,15 +1,18 @@
-"""A head and two watchers over real sockets in one process, with a rank each."""
+"""A head and watchers over real sockets in one process, with a rank each."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from paceline.guard.hosts.head_rings import HeadRings
+from paceline.guard.hosts.keys import new_secret
+from paceline.guard.hosts.link import HeadLink, listen
 from paceline.guard.hosts.watching import Watching
 from paceline.guard.judge.judge import Judge
 from paceline.guard.observe.local_rings import LocalRings
@@ -34,7 +37,7 @@ class LinkedRank:
 
 @dataclass
 class LinkedJob:
-    """A head and two watchers; each has a rank of its own, and all ranks are this process."""
+    """A head and some watchers; each has a rank of its own, and all ranks are this process."""
 
     folders: list[Path]
     secret: bytes
@@ -65,6 +68,25 @@ class LinkedJob:
 
     def num_seen(self) -> int:
         return sum(len(job.ranks) for job in self.head.jobs())
+
+
+@contextmanager
+def linked_job(folder: Path, num_watchers: int = 2) -> Iterator[LinkedJob]:
+    """Begin a job whose hosts have a folder each, and end it."""
+    folders = [folder / name for name in ("head", *(f"host{number}" for number in range(1, num_watchers + 1)))]
+    for each in folders:
+        each.mkdir()
+    secret, listening = new_secret(), listen("127.0.0.1")
+    address = f"127.0.0.1:{listening.getsockname()[1]}"
+    head = HeadRings(folders[0], HeadLink(listening, secret), address)
+    rings = [LocalRings(each) for each in folders[1:]]
+    watchers = [Watching(each, [address], secret) for each in rings]
+    yield LinkedJob(folders, secret, head, rings, watchers)
+    for watcher in watchers:
+        watcher.close()
+    head.close()
+    for own in rings:
+        own.close()
 
 
 def let_watchers_look(job: LinkedJob, monkeypatch: pytest.MonkeyPatch) -> None:
