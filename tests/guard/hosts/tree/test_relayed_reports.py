@@ -8,7 +8,21 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.guard.hosts.host_messages import AlikeRanks, Answer, Ask, Bye, Report, WorldReport, decode_upward
+from paceline.guard.hosts.host_messages import (
+    MOST_BYTES,
+    MOST_RINGS,
+    AlikeRanks,
+    Answer,
+    Ask,
+    Bye,
+    KernelFacts,
+    Passed,
+    Report,
+    RingReport,
+    WorldReport,
+    decode_upward,
+    encode,
+)
 from paceline.guard.hosts.settling import TakenReports, ToldMarks
 from paceline.guard.hosts.tree.relayed_reports import RelayedReports
 
@@ -191,3 +205,47 @@ def test_a_watcher_that_leaves_before_all_has_come_that_it_told_is_not_waited_fo
     (report,) = job.relay.reports()
     assert report.lost == [b"a"]
     assert list(job.relay.ask(Ask(1, report.number, 0))) == [b"b"]
+
+
+def test_a_report_that_only_answers_a_request_for_calls_is_passed_on_once() -> None:
+    """The head waits for that answer, also if there are no such calls any more. States after it are put together."""
+    job = _Job()
+    _run(job, _BEGIN)
+    number = job.told[b"a"].next_number()
+    job.relay.take(b"a", Report(number, False, [], [], [], recalled=7))
+    (report,) = job.relay.reports()
+    (passed,) = report.passed
+    answer = decode_upward(passed.content)
+    assert isinstance(answer, Report)
+    assert (passed.link, answer.recalled) == (b"a", 7)
+    states = [WorldReport("w", 2, [AlikeRanks(3, [(0, 1, 1)])])]
+    job.relay.take(b"a", Report(number + 1, False, [], [], [], states, recalled=7))
+    (report,) = job.relay.reports()
+    assert (report.worlds, report.passed) == (states, [])
+
+
+def _with_ring(number: int, num_bytes: int) -> Report:
+    ring = RingReport(1, 1, [], bytes(num_bytes), KernelFacts())
+    return Report(number, number == 1, [ring], [], [])
+
+
+def test_no_report_is_longer_than_a_message_may_be() -> None:
+    """The connection would be closed, and everything told again, over and over."""
+    relay = RelayedReports()
+    relay.take(b"a", _with_ring(1, 1_000_000))
+    relay.take(b"b", _with_ring(1, MOST_BYTES - 1000))
+    reports = relay.reports()
+    assert [[passed.link for passed in report.passed] for report in reports] == [[b"a"], [b"b"]]
+    assert all(len(encode(report)) <= MOST_BYTES for report in reports)
+
+
+def test_many_reports_are_told_in_several() -> None:
+    relay = RelayedReports()
+    for number in range(1, MOST_RINGS + 2):
+        relay.take(b"a", _with_ring(number, 1))
+    found: list[Passed] = []
+    for report in relay.reports():
+        decoded = decode_upward(encode(report))
+        assert isinstance(decoded, Report)
+        found += decoded.passed
+    assert len(found) == MOST_RINGS + 1

@@ -61,6 +61,7 @@ class RelayedReports:
         self.taken: TakenReports[bytes] = TakenReports()
         self._watchers: set[bytes] = set()  # that have not left
         self._told: set[bytes] = set()  # of which something was told since the last report of everything
+        self._recalled: dict[bytes, int] = {}  # the last request for calls that each has answered
         self._collected = _Collected()
         self._ready: list[Report] = []  # reports that are numbered, in their order
         self._is_whole = True
@@ -91,12 +92,10 @@ class RelayedReports:
         if not self.taken.takes(watcher, report.number, is_whole=report.is_whole):
             return
         self._told.add(watcher)
-        if report.is_whole or report.rings or report.notes or report.problems:
-            # what is passed on counts as older than states
-            self._flush_if(bool(self._collected.states) or self._collected.num_bytes > _MOST_BYTES)
-            content = encode(report)
-            self._collected.passed.append(Passed(watcher, content))
-            self._collected.num_bytes += len(content)
+        is_answer = report.recalled != self._recalled.get(watcher, 0)
+        self._recalled[watcher] = report.recalled
+        if report.is_whole or report.rings or report.notes or report.problems or is_answer:
+            self._pass_on(watcher, report)
             return
         num_ranges = sum(len(alike.ranks) for world in report.worlds for alike in world.alike)
         self._flush_if(watcher in self._collected.tellers or self._collected.num_ranges + num_ranges > MOST_RINGS)
@@ -114,8 +113,15 @@ class RelayedReports:
             return
         self._watchers.discard(watcher)
         self.taken.drop(watcher)
-        self._flush_if(bool(self._collected.states))
-        self._collected.passed.append(Passed(watcher, encode(bye)))
+        self._pass_on(watcher, bye)
+
+    def _pass_on(self, watcher: bytes, message: Report | Bye) -> None:
+        """Collect what a watcher has said; what is passed on counts as older than states."""
+        content, held = encode(message), self._collected
+        is_full = len(held.passed) >= MOST_RINGS or held.num_bytes + len(content) > _MOST_BYTES
+        self._flush_if(bool(held.states or (held.passed and is_full)))
+        self._collected.passed.append(Passed(watcher, content))
+        self._collected.num_bytes += len(content)
 
     def reports(self) -> list[Report]:
         """Return what is to be told to the head now, and take it to have been told."""
