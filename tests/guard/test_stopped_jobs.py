@@ -26,6 +26,12 @@ for step in range(10**9):
     if step == 20:
         pathlib.Path(f"began.{comm.rank}").touch()
 """
+_FIRST_SAVES = """
+import signal, sys, time
+from mpi4py import MPI
+if MPI.COMM_WORLD.rank == 0:
+    signal.signal(signal.SIGTERM, lambda number, frame: (time.sleep(0.2), sys.exit(0)))
+"""
 _TORCH = """
 import pathlib, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -64,7 +70,9 @@ def test_the_time_limit_of_a_launcher_is_no_fault_of_a_rank(attempt: int, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("launcher", "script", "num_ranks"), [(_MPIEXEC, _MPI, 4), (_TORCHRUN, _TORCH, 3)], ids=["mpiexec", "torchrun"]
+    ("launcher", "script", "num_ranks"),
+    [(_MPIEXEC, _MPI, 4), (_MPIEXEC, _FIRST_SAVES + _MPI, 4), (_TORCHRUN, _TORCH, 3)],
+    ids=["mpiexec", "mpiexec, and one rank saves its work", "torchrun"],
 )
 def test_a_launcher_that_is_told_to_end_ends_its_ranks_and_none_is_named(
     launcher: list[str], script: str, num_ranks: int, tmp_path: Path

@@ -39,15 +39,6 @@ def signal_of(code: int) -> int | None:
     return number if number in signal.valid_signals() else None
 
 
-def signal_told_by(code: int) -> int | None:
-    """Return the signal that has killed a rank, as the code of its launcher tells: MPICH's is the bare number.
-
-    >>> signal_told_by(137), signal_told_by(9), signal_told_by(255)
-    (9, 9, None)
-    """
-    return signal_of(code) or (code if code in signal.valid_signals() else None)
-
-
 def signal_name(number: int) -> str:
     """Name a signal.
 

@@ -113,6 +113,8 @@ def is_being_ended(pid: int) -> bool:
         return bool(pending & ~kept & _ENDING_SIGNALS) or is_exiting(pid)
     except (FileNotFoundError, ProcessLookupError):
         return True
+    except OSError:
+        return False  # it may not be read
 
 
 def children_of(roots: Iterable[int], *, spared: Collection[int] = ()) -> list[int]:

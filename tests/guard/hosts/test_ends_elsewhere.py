@@ -49,21 +49,34 @@ def test_whoever_is_called_first_was_first(
         assert true_first <= true_second
 
 
+_MS = 1_000_000
+
+
 def _stopped(*at_ms: int, number: int = signal.SIGTERM) -> list[RankEnd]:
     """Return ranks that a signal has killed, two on each host."""
     hosts = ("", "", "n2", "n2")
-    ends = [_killed(rank, hosts[rank], at * 1_000_000, at * 1_000_000 - 1) for rank, at in enumerate(at_ms)]
+    ends = [_killed(rank, hosts[rank], at * _MS, at * _MS - 1) for rank, at in enumerate(at_ms)]
     return [replace(end, signal=number) for end in ends]
 
 
-def test_a_signal_that_stops_jobs_and_comes_to_all_hosts_may_end_the_whole_job() -> None:
-    assert may_be_stopped(_stopped(100, 101, 400, 402), 4)
+def test_a_signal_that_stops_jobs_and_comes_to_several_hosts_may_end_the_whole_job() -> None:
+    assert may_be_stopped([0], _stopped(100, 101, 400, 402), 500 * _MS)
 
 
-def test_it_is_not_the_whole_job_if_some_go_on_or_end_otherwise_or_much_later() -> None:
-    assert not may_be_stopped(_stopped(100, 101, 400), 4)
-    assert not may_be_stopped(_stopped(100, 101, 400, 1200), 4)
-    assert not may_be_stopped(_stopped(100, 101, 400, 402, number=signal.SIGKILL), 4)
-    assert not may_be_stopped([*_stopped(100, 101, 400), *_stopped(0, 0, 0, 402, number=signal.SIGKILL)[3:]], 4)
-    one_host = [replace(end, host="") for end in _stopped(100, 101, 102, 103)]
-    assert not may_be_stopped(one_host, 4), "of one host the kernel tells more"
+def test_it_may_also_if_ranks_failed_because_their_peers_were_gone_or_live_for_a_moment() -> None:
+    ends = _stopped(100, 101, 400)
+    failed = RankEnd(rank=3, host="n2", is_killed=False, is_failure=False, at_ns=105 * _MS, alive_ns=0)
+    assert may_be_stopped([0], [*ends, failed], 500 * _MS)
+    assert may_be_stopped([0], ends, 500 * _MS)
+
+
+def test_it_is_not_the_whole_job_if_ranks_of_one_host_end_or_others_do_otherwise_or_much_later() -> None:
+    assert not may_be_stopped([0], _stopped(100, 101), 500 * _MS), "of one host the kernel tells more"
+    assert not may_be_stopped([0], _stopped(100, 101, 1400, 1402), 1500 * _MS)
+    assert not may_be_stopped([0], _stopped(100, 101, 400, 402, number=signal.SIGKILL), 500 * _MS)
+    killed = _stopped(100, 101, 400, 402, number=signal.SIGKILL)[2:]
+    assert not may_be_stopped([0], [*_stopped(100, 101), *killed], 500 * _MS)
+
+
+def test_a_job_that_was_ended_long_ago_says_nothing_of_one_that_was_started_since() -> None:
+    assert not may_be_stopped([0], _stopped(100, 101, 400, 402), 100_000 * _MS)

@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from paceline.guard.observe import kernel_view
 from paceline.guard.observe.kernel_view import ProcessEnds, ProcessHandle
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.shared_memory.lifeline import hold_lifeline, open_lifeline
@@ -84,40 +87,44 @@ def test_files_are_closed_in_the_order_in_which_processes_were_killed(tmp_path: 
     _close(ends, *zip(processes, handles, strict=True))
 
 
-def test_a_process_that_ends_while_another_goes_on_has_not_ended_with_all(tmp_path: Path) -> None:
+def test_a_process_that_ends_while_another_goes_on_has_not_ended_with_others(tmp_path: Path) -> None:
     ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(3)]
     handles = [_await(tmp_path, ends, process) for process in processes]
     processes[1].kill()
     _until(ends, lambda: handles[1].ended_ns)
-    assert not handles[1].with_all
+    assert not handles[1].with_others
     _stop(processes[0])
     processes[0].send_signal(signal.SIGTERM)  # it comes to that only when it goes on
     processes[2].kill()
     _until(ends, lambda: handles[2].ended_ns)
-    assert handles[2].with_all
+    assert handles[2].with_others
     _close(ends, *zip(processes, handles, strict=True))
 
 
-def test_processes_that_are_killed_at_once_have_ended_with_all(tmp_path: Path) -> None:
+def test_processes_that_are_killed_at_once_have_ended_with_others(tmp_path: Path) -> None:
     ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(3)]
     handles = [_await(tmp_path, ends, process) for process in processes]
     for process in processes:
         process.kill()
     _until(ends, lambda: all(handle.ended_ns for handle in handles))
-    assert min(handles, key=lambda handle: handle.closed_ns).with_all
+    assert min(handles, key=lambda handle: handle.closed_ns).with_others
     _close(ends, *zip(processes, handles, strict=True))
 
 
 def test_the_end_of_a_single_process_is_not_that_of_all(tmp_path: Path) -> None:
     ends, process = ProcessEnds(), _start(tmp_path)
-    handle = _await(tmp_path, ends, process)
+    handles = [_await(tmp_path, ends, process), _await(tmp_path, ends, process)]  # when it started, and when it joined
     process.kill()
-    _until(ends, lambda: handle.ended_ns)
-    assert not handle.with_all
-    _close(ends, (process, handle))
+    _until(ends, lambda: all(handle.ended_ns for handle in handles))
+    assert not any(handle.with_others for handle in handles)
+    handles[1].close()
+    _close(ends, (process, handles[0]))
 
 
-def test_one_that_has_got_its_signal_and_not_come_to_it_is_waited_for_and_no_other(tmp_path: Path) -> None:
+def test_one_that_has_got_its_signal_and_not_come_to_it_is_waited_for_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_view, "_CLOSING_SECONDS", _DEADLINE)
     ends, processes = ProcessEnds(), [_start(tmp_path) for _ in range(2)]
     handles = [_await(tmp_path, ends, process) for process in processes]
     _stop(processes[0])

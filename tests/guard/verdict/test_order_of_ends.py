@@ -312,15 +312,13 @@ def test_of_ranks_that_were_killed_the_one_that_closed_its_files_first_is_named(
 
 
 def _stopped(number: int, *closed_ms: float) -> Inspection:
-    """Return ranks that one signal has killed; all were being ended when the first had closed its files."""
-    ends = [
-        replace(killed(number, closed + 20), closed_ns=int(closed * MS), with_all=True) for closed in closed_ms
-    ]  # fmt: skip
+    """Return ranks that one signal has killed; others were being ended when the first had closed its files."""
+    ends = [replace(killed(number, closed + 20), closed_ns=int(closed * MS), with_others=True) for closed in closed_ms]
     return inspection(*(dead(rank, end, BARRIER if rank else None) for rank, end in enumerate(ends)))
 
 
 @pytest.mark.parametrize("told", [None, 1, 255 - 128, signal.SIGTERM])
-def test_if_all_were_being_ended_when_the_first_had_gone_nobody_is_named(told: int | None) -> None:
+def test_if_others_were_being_ended_when_the_first_had_gone_nobody_is_named(told: int | None) -> None:
     """A launcher whose time limit has run out kills all; they close their files whenever they get a processor."""
     stopped = _stopped(signal.SIGKILL, 10, 17, 25)
     assert find_certain(stopped) is None
@@ -335,7 +333,7 @@ def test_if_the_launcher_says_that_a_rank_was_killed_the_first_is_named() -> Non
 
 
 def test_why_others_were_killed_is_not_said_if_it_may_be_the_whole_job() -> None:
-    ends = [replace(killed(signal.SIGKILL, at), closed_ns=int(at * MS), with_all=True) for at in (10.0, 11.0)]
+    ends = [replace(killed(signal.SIGKILL, at), closed_ns=int(at * MS), with_others=True) for at in (10.0, 11.0)]
     finding = find_first_failure(inspection(*(dead(rank, end) for rank, end in enumerate(ends))), signal.SIGKILL)
     assert finding is not None
     assert finding.summary == "rank 0 was killed (by SIGKILL); the other ranks were killed right after it"
@@ -347,7 +345,72 @@ def test_a_signal_that_stops_jobs_and_comes_to_all_names_nobody_whatever_the_lau
 
 
 def test_a_rank_that_ended_alone_is_named_whatever_the_launcher_says() -> None:
-    ends = [_closed(10.5, 10), replace(_closed(12.5, 12), with_all=True), replace(_closed(12.6, 12.1), with_all=True)]
+    ends = [
+        _closed(10.5, 10),
+        replace(_closed(12.5, 12), with_others=True),
+        replace(_closed(12.6, 12.1), with_others=True),
+    ]
     finding = find_first_failure(inspection(*(dead(rank, end, BARRIER) for rank, end in enumerate(ends))), 1)
     assert finding is not None
     assert finding.ranks == (0,)
+
+
+def _with_another(end: End) -> Inspection:
+    """Return ranks that were stopped by SIGTERM, and another one."""
+    return inspection(*_stopped(signal.SIGTERM, 10, 17).states(), dead(2, end, BARRIER))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        End(kind=EndKind.EXITED, exit_code=0, at_ns=900 * MS),
+        End(kind=EndKind.RAISED, detail="RuntimeError", at_ns=12 * MS, by_peer=True, failed_call=0),
+        replace(killed(signal.SIGKILL, 9000), closed_ns=9000 * MS, with_others=False),
+    ],
+    ids=["handled it", "lost its peers", "was killed after a while"],
+)
+def test_nobody_is_named_either_if_one_rank_did_not_end_by_the_signal(end: End) -> None:
+    finding = find_first_failure(_with_another(end), signal.SIGTERM)
+    assert finding is None
+
+
+def test_if_the_kernel_does_not_tell_all_signals_it_may_be_the_whole_job_all_the_same() -> None:
+    ends = [replace(killed(signal.SIGKILL, at), closed_ns=int(at * MS), with_others=True) for at in (10.0, 11.0, 12.0)]
+    for unknown in (0, 1):
+        ends[unknown] = replace(ends[unknown], signal=None)
+        states = inspection(*(dead(rank, end, BARRIER) for rank, end in enumerate(ends)))
+        assert find_first_failure(states, None) is None
+        finding = find_first_failure(states, signal.SIGKILL)
+        assert finding is not None
+        assert finding.ranks == (0,)
+
+
+def test_one_that_was_killed_while_others_lost_it_as_their_peer_is_named() -> None:
+    """They are on their way out by then, but nobody has killed them."""
+    end = replace(killed(signal.SIGKILL, 10), closed_ns=10 * MS, with_others=True)
+    lost = End(kind=EndKind.RAISED, detail="RuntimeError: closed by peer", at_ns=60 * MS, by_peer=True)
+    finding = find_first_failure(inspection(dead(0, lost), dead(1, end), dead(2, lost)))
+    assert finding is not None
+    assert finding.ranks == (1,)
+
+
+def test_memory_that_something_else_has_run_out_of_does_not_name_a_rank_of_a_job_that_is_ended() -> None:
+    def short(at_ms: float, held: int) -> End:
+        end = replace(killed(signal.SIGKILL, at_ms), cause=Cause.OUT_OF_MEMORY, memory_bytes=held)
+        return replace(end, closed_ns=int(at_ms * MS), with_others=True)
+
+    assert find_first_failure(inspection(dead(0, short(10, 5)), dead(1, short(11, 6)), dead(2, short(11, 7)))) is None
+    finding = find_first_failure(inspection(dead(0, short(10, 5)), dead(1, short(11, 900)), dead(2, short(11, 7))))
+    assert finding is not None
+    assert finding.ranks == (1,)
+
+
+def test_one_that_another_signal_killed_after_the_others_is_not_the_first() -> None:
+    """It has handled the signal that stopped the job, and the launcher did not wait for it."""
+    ends = [replace(killed(signal.SIGTERM, at), closed_ns=int(at * MS), with_others=True) for at in (10.0, 11.0, 12.0)]
+    ends.append(replace(killed(signal.SIGKILL, 14), closed_ns=14 * MS))
+    assert find_first_failure(inspection(*(dead(rank, end, BARRIER) for rank, end in enumerate(ends))), 15) is None
+    first = replace(ends[3], closed_ns=9 * MS)
+    finding = find_first_failure(inspection(*(dead(rank, end) for rank, end in enumerate([*ends[:3], first]))), 15)
+    assert finding is not None
+    assert finding.ranks == (3,)

@@ -17,6 +17,7 @@ from paceline.guard.verdict.order_of_ends import STOP_SIGNALS, may_be_ended_by_l
 from paceline.guard.verdict.snapshot import End
 
 _STOP_NS = 1_000_000_000  # within which a cluster has told all hosts
+_RECENT_NS = 60_000_000_000  # after that a finding is about others: the job was started again, or another one was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +55,18 @@ def ends_of(job: WatchedJob) -> list[RankEnd]:
     return [RankEnd.of(rank, end, job.ranks[rank].process) for rank, end in job.ends().items() if rank in job.ranks]
 
 
-def may_be_stopped(ends: Sequence[RankEnd], num_ranks: int) -> bool:
-    """Say whether a cluster may have ended the whole job: all its ranks, on several hosts, by one signal at one time.
+def may_be_stopped(ranks: Collection[int], ends: Sequence[RankEnd], now_ns: int) -> bool:
+    """Say whether a cluster may just have ended the whole job, and with it the ranks that are named.
 
-    Args:
-        ends: How ranks have ended.
-        num_ranks: How many there are.
+    Then ranks of several hosts were killed by one signal that stops jobs, at about one time. Others may have handled
+    it, or have failed in a call because their peers were gone.
     """
-    if len(ends) < num_ranks or len({end.host for end in ends}) < 2 or len({end.signal for end in ends}) > 1:
+    named = [end for end in ends if end.rank in ranks]
+    if not named or any(end.signal not in STOP_SIGNALS for end in named):
         return False
-    times = [end.at_ns for end in ends]
-    return all(end.signal in STOP_SIGNALS for end in ends) and max(times) - min(times) < _STOP_NS
+    times = [end.at_ns for end in named]
+    alike = [end for end in ends if end.signal == named[0].signal and abs(end.at_ns - min(times)) < _STOP_NS]
+    return len({end.host for end in alike}) > 1 and now_ns - max(times) < _RECENT_NS
 
 
 def was_first(ranks: Collection[int], ends: Sequence[RankEnd]) -> bool:

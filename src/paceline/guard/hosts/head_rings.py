@@ -27,7 +27,7 @@ from paceline.guard.observe.kernel_view import ProcessHandle
 from paceline.guard.observe.local_rings import rank_of
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.observe.worlds.job_worlds import OutOfSight
-from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.finding import Finding, FindingKind
 from paceline.guard.verdict.finding_json import finding_to_json
 from paceline.guard.verdict.rules.passed import Passed
 
@@ -192,7 +192,10 @@ class HeadRings(HeardHosts):
         """Return a finding with the names of hosts; None if ranks of it ended, and others may have been before them."""
         for job in self.known_jobs():
             ends = ends_of(job)
-            if not was_first(finding.ranks, ends) or may_be_stopped(ends, len(job.ranks)):
+            if not was_first(finding.ranks, ends):
+                return None
+            is_about_ends = finding.kind is FindingKind.PEER_GONE
+            if is_about_ends and may_be_stopped(finding.ranks, ends, time.monotonic_ns()):
                 return None
         return self._with_hosts(finding)
 

@@ -60,7 +60,7 @@ class EndFacts(msgspec.Struct, array_like=True, frozen=True):
     memory_kills: _Count
     error_ns: _Count = 0  # by how much these times may be wrong, because clocks are compared over a network
     closed_ns: _Count = 0  # when its files were closed, if that was seen
-    with_all: bool = False  # all others of its host were being ended then
+    with_others: bool = False  # others of its host were being ended then
 
 
 class KernelFacts(msgspec.Struct, array_like=True, frozen=True):

@@ -184,7 +184,7 @@ class HostReports:
             memory_kills=max(0, process.memory_kills_since(kills_before)),
             error_ns=max(self.shift_error_ns, self.end_error_ns) + abs(self.end_shift_ns - self.shift_ns),
             closed_ns=max(0, process.closed_ns + self.end_shift_ns) if process.closed_ns else 0,
-            with_all=process.with_all,
+            with_others=process.with_others,
         )
 
     def _look_at_notes(self) -> tuple[list[NoteReport], list[str]]:

@@ -60,7 +60,7 @@ class RemoteProcess(ProcessHandle):
         self.note_alive(end.alive_ns)
         self.note_end(max(1, end.at_ns))
         self.note_closed(end.closed_ns)
-        self.with_all = end.with_all
+        self.with_others = end.with_others
         self.status, self._kills, self.error_ns = end.status, end.memory_kills, end.error_ns
 
     @property

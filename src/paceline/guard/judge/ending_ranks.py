@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.verdict.finding import Finding, FindingKind
-from paceline.guard.verdict.order_of_ends import may_be_of_stop
+from paceline.guard.verdict.order_of_ends import STOP_SIGNALS, may_be_ended_by_launcher, may_be_stop
+from paceline.guard.verdict.snapshot import End
 
 
-def ending_ranks(job: WatchedJob, finding: Finding) -> set[int] | None:
+def may_be_of_stop(job: WatchedJob, finding: Finding) -> bool:
+    """Say whether a finding may name ranks that were ended with the whole job."""
+    return bool(_named_as_killed(job, finding)) and may_be_stop(job.ends())
+
+
+def ending_ranks(job: WatchedJob, finding: Finding) -> set[int]:
     """Return the ranks that live, if those that a finding names may have been ended with the whole job.
 
-    None if no rank lives any more: when the launcher has ended, too, it is known whether it was the whole job.
+    Whoever stops a job may send its signal to one rank after the other.
     """
-    if finding.kind is not FindingKind.PEER_GONE:
+    named = _named_as_killed(job, finding)
+    if not any(end.with_others or end.signal in STOP_SIGNALS for end in named):
         return set()
+    return {number for number, rank in job.ranks.items() if not rank.process.has_ended()}
+
+
+def _named_as_killed(job: WatchedJob, finding: Finding) -> list[End]:
+    """Return the ends that a finding is about, if all of them were killed as launchers kill."""
+    if finding.kind is not FindingKind.PEER_GONE:
+        return []
     ends = job.ends()
     named = [ends[rank] for rank in finding.ranks if rank in ends]
-    if not named or not all(may_be_of_stop(end) for end in named):
-        return set()
-    return (job.ranks.keys() - ends.keys()) or None
+    return named if len(named) == len(finding.ranks) and all(map(may_be_ended_by_launcher, named)) else []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from paceline.guard.judge.doubtful_positions import DoubtfulPositions
-from paceline.guard.judge.ending_ranks import ending_ranks
+from paceline.guard.judge.ending_ranks import ending_ranks, may_be_of_stop
 from paceline.guard.judge.judged_rings import Rings
 from paceline.guard.judge.latency import add_latency, latency_since
 from paceline.guard.judge.patience import Patience, coming_ranks
@@ -119,6 +119,8 @@ class Judge:
         for job in self._rings.jobs():
             snapshot = self._snapshot(job)
             finding = find_certain(self._inspection(snapshot))
+            if finding is not None and may_be_of_stop(job, finding):
+                finding = None
             if finding is None and job.is_spread and not job.stands_for_others:
                 finding = find_passed_mismatch(self._inspection(snapshot))
             if finding is None and failed:
@@ -173,7 +175,8 @@ class Judge:
             finding = self._find_missed(job, memory) or self._find_gone(job)
         if finding is not None:
             ending = ending_ranks(job, finding)
-            if ending is None:
+            if not ending and may_be_of_stop(job, finding):  # that is known when the launcher has ended, too
+                memory.patience.forget()
                 return None
             held = memory.patience.holds_back(
                 finding, coming_ranks(finding), lambda rank: _starved(job, rank), ending=ending
@@ -306,8 +309,6 @@ class Judge:
         if finding is None:
             return None
         ending = ending_ranks(job, finding)
-        if ending is None:
-            return None
         if ending and memory.stuck_patience.holds_back(finding, set(), lambda rank: _starved(job, rank), ending=ending):
             return None
         if finding.kind is FindingKind.DEADLOCK:

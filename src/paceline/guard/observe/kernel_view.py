@@ -47,7 +47,7 @@ class ProcessHandle:
     """A process that is not our child, held by a descriptor: its number alone may come to name another process."""
 
     closed_ns = 0  # when its files were closed, if that was seen
-    with_all = False  # all others of its host were being ended when that was seen: somebody may have ended them all
+    with_others = False  # others of its host were being ended, too, when that was seen: somebody may end them all
 
     def __init__(self, pid: int, began: int) -> None:
         self.pid = pid
@@ -243,22 +243,27 @@ class ProcessEnds:
             if _is_on_its_way_out(process.pid):
                 process.note_closed(now + number)
                 closed.append(process)
-        if closed:
-            self._closing += closed
-            self._note_with_all(closed)
         for ended_ns, process in ended:
             process.note_alive(self._asked_ns)  # it was not among those that had ended then, or has come since
             process.note_end(ended_ns)
         self._asked_ns = asked
         for _, process in ended:
             process.ask_status()  # while the kernel still tells
+        self._closing += closed
+        self._note_with_others(closed)
 
-    def _note_with_all(self, closed: list[ProcessHandle]) -> None:
-        """Note whether others go on after some have closed their files: then nobody has ended them all at once."""
-        others = list(self._lifelines.values())
-        is_so = len(closed) + len(others) > 1 and all(is_being_ended(process.pid) for process in others)
+    def _note_with_others(self, closed: list[ProcessHandle]) -> None:
+        """Note whether others are being ended by the time at which some have closed their files.
+
+        If none is, those have ended alone. Otherwise a launcher may have been quick, or somebody ends all of them.
+        """
+        if not closed:
+            return
+        gone = {process.pid for process in closed}  # a process may have been handed in twice
+        others = {process.pid for process in self._lifelines.values()} - gone
+        is_so = len(gone) > 1 or any(map(is_being_ended, others))
         for process in closed:
-            process.with_all = is_so
+            process.with_others = is_so
 
     def close(self) -> None:
         """Await nobody any more."""

@@ -196,12 +196,12 @@ def _unannounced_end(rank: RankEvidence, at: int) -> End:
         detail += f"; the kernel has killed {kills} process(es) for memory since the job began"
         return End(
             kind=EndKind.KILLED, detail=detail, cause=Cause.OUT_OF_MEMORY, signal=number, at_ns=at,
-            memory_bytes=memory, closed_ns=rank.process.closed_ns, with_all=rank.process.with_all,
+            memory_bytes=memory, closed_ns=rank.process.closed_ns, with_others=rank.process.with_others,
         )  # fmt: skip
     detail += rank.memory_growth()
     return End(
         kind=EndKind.KILLED, detail=detail, signal=number, at_ns=at, closed_ns=rank.process.closed_ns,
-        with_all=rank.process.with_all,
+        with_others=rank.process.with_others,
     )  # fmt: skip
 
 

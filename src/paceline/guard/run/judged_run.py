@@ -27,7 +27,7 @@ from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.shared_memory.host_folder import DRIVER
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
-from paceline.launch.launcher_command.launcher_words import launcher_elsewhere
+from paceline.launch.launcher_command.launcher_words import killing_signal, launcher_elsewhere
 
 _Value = TypeVar("_Value")
 
@@ -42,7 +42,7 @@ class JudgedRun:
     """
 
     def __init__(self, rings: LocalRings, folder: Path, options: WatchOptions, command: Sequence[str] = ()) -> None:
-        self._rings, self._folder, self._options = rings, folder, options
+        self._rings, self._folder, self._options, self._command = rings, folder, options, command
         self._judge = Judge(rings, folder)
         self._compiled = CompiledWaits(self._judge.source_of)
         self._stragglers = Stragglers(options.notice_seconds, options.timeout_seconds, self._compiled)
@@ -72,13 +72,14 @@ class JudgedRun:
             self._fail(error)
             time.sleep(seconds)
 
-    def look_back(self, *, failed: bool, told_signal: int | None = None) -> Finding | None:
+    def look_back(self, *, failed: bool, code: int | None = None) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left.
 
         Args:
             failed: Whether the job has.
-            told_signal: The signal that has killed a rank, as the exit code of the launcher says.
+            code: The exit code of the launcher, if it is known.
         """
+        told_signal = killing_signal(self._command, code) if code is not None else None
         finding = self.unless_at_fault(lambda: self._judge.look_back(failed=failed, told_signal=told_signal))
         if finding is not None:
             found = finding

@@ -30,7 +30,7 @@ from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.launch.launcher_command.batch_clients import end_clients
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
-from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code, signal_told_by
+from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
 
 LOOK_SECONDS = 0.02
 _SAME_LOOK_NS = 50_000_000  # ends that are noticed within this time may have come in any order
@@ -196,8 +196,7 @@ def _watch(
         judged.unless_at_fault(lambda: rings.hear_last_words(failed=launcher.returncode != 0))
     if signals.received is not None or _launcher_signal(launcher, judged) is not None:
         return None
-    code = launcher.returncode
-    return judged.look_back(failed=code != 0, told_signal=signal_told_by(code) if code is not None else None)
+    return judged.look_back(failed=launcher.returncode != 0, code=launcher.returncode)
 
 
 def _become_head(

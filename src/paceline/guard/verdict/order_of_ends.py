@@ -10,17 +10,18 @@ moment is the cause. Else, of ranks that were killed as launchers kill, the firs
 seen that one has closed its connection, so the order in which files were closed counts; if it is not known, the kernel
 lists ends in about their order.
 
-Somebody may also have ended the whole job: a launcher whose time limit has run out, a cluster's, a person. Then all
-ranks are killed by one signal, and each closes its files when it gets a processor. If other ranks go on when the files
-of the first are seen to be closed, that one ended alone. If all of them are being ended by then, the launcher may have
-been quick, or the judge slow, or it is the whole job: nobody is named, unless the launcher says by its exit code that
-a rank was killed.
+Somebody may also have ended the whole job: a launcher whose time limit has run out, a cluster's, a person. Then one
+signal kills the ranks, and each closes its files when it gets a processor. If all other ranks go on when the files of
+the first are seen to be closed, that one ended alone. If others are being ended by then, the launcher may have been
+quick, or the judge slow, or it is the whole job: nobody is named, unless the launcher says by its exit code that a rank
+was killed.
 """
 
 from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,9 +76,10 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     if odd is not None:
         return FirstFailure(ranks=(odd,), at_ns=first)
     together = tuple(sorted(_noticed_together(own, "at_ns") & _noticed_together(own, "closed_ns")))
-    if len(together) > 1 and all(own[rank].cause is Cause.OUT_OF_MEMORY for rank in together):
-        together = (_killed_for_memory({rank: own[rank] for rank in together}),)
-    elif _may_be_stop(inspection, own):
+    largest = _killed_for_memory({rank: own[rank] for rank in together})
+    if largest is not None:
+        together = (largest,)
+    elif may_be_stop(own):
         return FirstFailure(ranks=_first_by(own, "closed_ns"), at_ns=first, is_certain=False, may_be_stop=True)
     elif _are_closings_known(own):
         together = _first_by(own, "closed_ns")
@@ -86,16 +88,21 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     return FirstFailure(ranks=together, at_ns=first, is_certain=len(together) == 1)
 
 
-def _may_be_stop(inspection: Inspection, ends: dict[int, End]) -> bool:
-    """Say whether all ranks in sight were killed by one signal, and all were being ended when the first had gone."""
-    if len(ends) < len(inspection.snapshot.ranks) - len(inspection.out_of_sight()) or len(ends) < 2:
+def may_be_stop(ends: Mapping[int, End]) -> bool:
+    """Say whether somebody may have ended the whole job.
+
+    Then one signal has killed two ranks or more, and others were being ended when the first of them had gone. A rank
+    may also have handled the signal, or have failed in a call because its peers were gone.
+    """
+    killed = {rank: end for rank, end in ends.items() if may_be_ended_by_launcher(end)}
+    if len(killed) < 2 or not _are_closings_known(killed):
         return False
-    if len({end.signal for end in ends.values()}) > 1 or not _are_closings_known(ends):
-        return False
-    return min(ends.values(), key=lambda end: end.closed_ns).with_all
+    first = min(killed.values(), key=lambda end: end.closed_ns)
+    alike = [end for end in killed.values() if end.signal in (first.signal, None) or first.signal is None]
+    return first.with_others and len(alike) > 1
 
 
-def _are_closings_known(ends: dict[int, End]) -> bool:
+def _are_closings_known(ends: Mapping[int, End]) -> bool:
     return all(end.closed_ns for end in ends.values())
 
 
@@ -119,7 +126,7 @@ def _killed_by_another_signal(ends: dict[int, End]) -> int | None:
     """Return the one rank that was killed by another signal than two or more others, if there is one.
 
     A launcher sees a rank's connections close before the kernel lists its end, so others that it kills may be listed
-    before that one.
+    before that one. But its files were closed before theirs; otherwise it was killed after the others.
     """
     signals = Counter(end.signal for end in ends.values() if end.signal is not None)
     if len(signals) != 2:
@@ -127,7 +134,8 @@ def _killed_by_another_signal(ends: dict[int, End]) -> int | None:
     (_, count), (other, once) = signals.most_common()
     if count < 2 or once != 1:
         return None
-    return next(rank for rank, end in ends.items() if end.signal == other)
+    odd = next(rank for rank, end in ends.items() if end.signal == other)
+    return odd if not _are_closings_known(ends) or _first_by(ends, "closed_ns") == (odd,) else None
 
 
 def _raised_alike(ends: dict[int, End], first: tuple[int, ...]) -> set[int]:
@@ -141,16 +149,19 @@ def _has_raised_by_itself(end: End) -> bool:
     return end.kind is EndKind.RAISED and bool(end.site) and not is_raised_by_others(end)
 
 
-def _killed_for_memory(ends: dict[int, End]) -> int:
-    """Return the rank that the kernel has killed, where the launcher killed the others at once.
+def _killed_for_memory(ends: dict[int, End]) -> int | None:
+    """Return the rank that the kernel has killed, where the launcher killed the others at once; None if it is not that.
 
     The kernel takes the one that holds most. But a rank may fill its memory between two looks at it, or in a control
-    group of its own: if none is seen to hold much more than the others, the first that ended is the one.
+    group of its own: if none is seen to hold much more than the others, the first that ended is the one. The kernel may
+    also have killed something else on this machine, and somebody the whole job.
     """
+    if len(ends) < 2 or any(end.cause is not Cause.OUT_OF_MEMORY for end in ends.values()):
+        return None
     by_memory = sorted(ends, key=lambda rank: ends[rank].memory_bytes)
     if ends[by_memory[-1]].memory_bytes >= _MUCH_MORE * ends[by_memory[-2]].memory_bytes:
         return by_memory[-1]
-    return min(ends, key=lambda rank: ends[rank].at_ns)
+    return min(ends, key=lambda rank: ends[rank].at_ns) if not may_be_stop(ends) else None
 
 
 def _exited_before(inspection: Inspection, at_ns: int) -> dict[int, int]:
@@ -173,11 +184,6 @@ def is_failure(state: RankState) -> bool:
 def may_be_ended_by_launcher(end: End) -> bool:
     """Say whether a rank was killed as launchers kill."""
     return end.kind is EndKind.KILLED and (end.signal is None or end.signal in _BY_LAUNCHER)
-
-
-def may_be_of_stop(end: End) -> bool:
-    """Say whether a rank may have been killed because somebody has ended the whole job: others may be ending, too."""
-    return may_be_ended_by_launcher(end) and (end.with_all or end.signal in STOP_SIGNALS)
 
 
 def is_victim(state: RankState, first: FirstFailure | None) -> bool:

@@ -62,7 +62,7 @@ class End:
     at_once: bool = False  # by os._exit, which tells its library nothing: launchers may end the others for it
     memory_bytes: int = 0  # what the rank held when it was last looked at; 0: not known
     closed_ns: int = 0  # when its files were closed, if that was seen: before anybody could react to its end
-    with_all: bool = False  # when that was seen, all other ranks of its host were being ended too
+    with_others: bool = False  # when that was seen, other ranks of its host were being ended too
 
     @property
     def is_failure(self) -> bool:

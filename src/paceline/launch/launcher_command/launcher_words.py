@@ -7,10 +7,12 @@ option that takes one: so the options that take values are listed here.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
+from paceline.process.exit_codes import signal_of
 from paceline.process.launchers import LAUNCHER_MODULES, LAUNCHER_PROGRAMS, LAUNCHER_SCRIPTS
 
 # of MPICH, Intel MPI and Open MPI together: their commands have the same names
@@ -116,6 +118,22 @@ def launcher_elsewhere(command: Sequence[str]) -> str | None:
     name = PurePath(command[at]).name
     names_hosts = any(option.name in (*MPI_HOSTS, *MPI_HOST_FILES) for option in launcher_options(command))
     return name if name == _SRUN or names_hosts else None
+
+
+def killing_signal(command: Sequence[str], code: int) -> int | None:
+    """Return the signal that has killed a rank, as the code of its launcher says; None if nothing is said.
+
+    MPICH's code is the bare number of the signal, and another one if the time limit of mpiexec has run out. The codes
+    of srun, and of scripts and commands around a launcher, may mean that somebody has killed the whole job.
+
+    >>> killing_signal(["mpiexec", "-n", "2", "x"], 9), killing_signal(["mpiexec", "-n", "2", "x"], 137)
+    (9, 9)
+    >>> killing_signal(["srun", "x"], 137), killing_signal(["timeout", "-s9", "1", "mpiexec", "x"], 137)
+    (None, None)
+    """
+    if find_launcher(command) != 0 or PurePath(command[0]).name == _SRUN:
+        return None
+    return signal_of(code) or (code if code in signal.valid_signals() else None)
 
 
 def _mpi_options(command: Sequence[str], at: int) -> Iterator[LauncherOption]:

@@ -50,7 +50,7 @@ class FollowingRun(JudgedRun):
         self._problems.look()
         return self._pass_limit()
 
-    def look_back(self, *, failed: bool, told_signal: int | None = None) -> Finding | None:
+    def look_back(self, *, failed: bool, code: int | None = None) -> Finding | None:
         """After the launcher has ended: tell the last, and hear what the head makes of it if the job has failed."""
         deadline = time.monotonic() + _LAST_SECONDS
         finding = self.unless_at_fault(self._follow)
@@ -60,7 +60,7 @@ class FollowingRun(JudgedRun):
         if finding is None and not self._is_led():
             if failed:
                 self._tell_silence()
-            finding = super().look_back(failed=failed, told_signal=told_signal)
+            finding = super().look_back(failed=failed, code=code)
         self._watching.close()
         return finding
 

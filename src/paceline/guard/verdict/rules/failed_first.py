@@ -64,7 +64,8 @@ def _first_as_told(inspection: Inspection, first: FirstFailure, told_signal: int
     A launcher that is told to end a job passes the signal on, which is another one, or has another code.
     """
     states = [inspection.state(rank) for rank in first.ranks]
-    is_told = all(state is not None and state.end is not None and state.end.signal == told_signal for state in states)
+    ends = [state.end for state in states if state is not None and state.end is not None]
+    is_told = all(end.signal in (told_signal, None) for end in ends)  # older kernels do not always tell it
     return replace(first, is_certain=True) if is_told and told_signal == signal.SIGKILL else None
 
 
