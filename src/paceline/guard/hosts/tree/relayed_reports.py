@@ -113,6 +113,7 @@ class RelayedReports:
             return
         self._watchers.discard(watcher)
         self.taken.drop(watcher)
+        self._recalled.pop(watcher, None)
         self._pass_on(watcher, bye)
 
     def _pass_on(self, watcher: bytes, message: Report | Bye) -> None:
