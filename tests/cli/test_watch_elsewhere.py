@@ -58,6 +58,8 @@ class ShownRun:
                 text=True,
                 stderr=subprocess.PIPE,
                 env=own | {"HOME": str(self.folder)} | variables,
+                # tests that run in the background ignore Ctrl-C, and so would this
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
             )
         )
         return self.opened[-1]
