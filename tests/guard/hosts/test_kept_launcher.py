@@ -108,8 +108,9 @@ class _Run:
 
 
 def _prepare(*, has_terminal: bool) -> None:
-    """Let a process hear of Ctrl-C and of a terminal that hangs up, also in the background, but not how children end, as
-    some services do; make its input its terminal.
+    """Let a process hear of Ctrl-C and of a terminal that hangs up, but not how children end, as some services do.
+
+    Its input becomes its terminal.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
