@@ -61,3 +61,11 @@ def test_a_finding_of_another_kind_does_not_wait() -> None:
     assert may_be_of_stop(job, _finding())
     assert not may_be_of_stop(job, _finding(FindingKind.MISMATCH))
     assert ending_ranks(_job(ends, {0}), _finding(FindingKind.MISMATCH)) == set()
+
+
+def test_one_rank_after_the_other_may_be_told_to_end() -> None:
+    def stopped(number: int) -> WatchedJob:
+        return _job({rank: _killed(number, rank + 1, with_others=False) for rank in range(3)}, set())
+
+    assert may_be_of_stop(stopped(signal.SIGTERM), _finding())
+    assert not may_be_of_stop(stopped(signal.SIGKILL), _finding())

@@ -40,13 +40,30 @@ for step in range(10**9):
     if step == 20:
         pathlib.Path(f"began.{dist.get_rank()}").touch()
 """
+_COMPUTES = """
+import pathlib, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+pathlib.Path(f"began.{dist.get_rank()}").touch()
+time.sleep(100)
+"""
+_SLOW_TORCHRUN = """
+import time
+from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
+from torch.distributed.run import main
+close = SubprocessHandler.close
+SubprocessHandler.close = lambda *args, **options: (close(*args, **options), time.sleep(0.05))
+main()
+"""
 _MPIEXEC = [str(Path(sys.executable).with_name("mpiexec")), "-n", "4", sys.executable]
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
+_TOLD_ONE_AFTER_THE_OTHER = [sys.executable, "launch.py", "--nproc-per-node", "3"]
 _NOBODY = "no rank fell out of line"
 
 
 def _start(tmp_path: Path, launcher: list[str], script: str, **variables: str) -> subprocess.Popen[str]:
     (tmp_path / "train.py").write_text(script)
+    (tmp_path / "launch.py").write_text(_SLOW_TORCHRUN)
     command = [sys.executable, "-m", "paceline", "run", "--", *launcher, "train.py"]
     return subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | variables
@@ -71,8 +88,13 @@ def test_the_time_limit_of_a_launcher_is_no_fault_of_a_rank(attempt: int, tmp_pa
 
 @pytest.mark.parametrize(
     ("launcher", "script", "num_ranks"),
-    [(_MPIEXEC, _MPI, 4), (_MPIEXEC, _FIRST_SAVES + _MPI, 4), (_TORCHRUN, _TORCH, 3)],
-    ids=["mpiexec", "mpiexec, and one rank saves its work", "torchrun"],
+    [
+        (_MPIEXEC, _MPI, 4),
+        (_MPIEXEC, _FIRST_SAVES + _MPI, 4),
+        (_TORCHRUN, _TORCH, 3),
+        (_TOLD_ONE_AFTER_THE_OTHER, _COMPUTES, 3),
+    ],
+    ids=["mpiexec", "mpiexec, and one rank saves its work", "torchrun", "torchrun, which is slow"],
 )
 def test_a_launcher_that_is_told_to_end_ends_its_ranks_and_none_is_named(
     launcher: list[str], script: str, num_ranks: int, tmp_path: Path

@@ -414,3 +414,44 @@ def test_one_that_another_signal_killed_after_the_others_is_not_the_first() -> N
     finding = find_first_failure(inspection(*(dead(rank, end) for rank, end in enumerate([*ends[:3], first]))), 15)
     assert finding is not None
     assert finding.ranks == (3,)
+
+
+def _told_one_after_the_other() -> Inspection:
+    """Return ranks that torchrun has stopped: it tells one after the other, so others go on when the first has gone."""
+    ends = [replace(killed(signal.SIGTERM, at + 2), closed_ns=int(at * MS)) for at in (10.0, 20.0, 20.2)]
+    return inspection(*(dead(rank, end, BARRIER) for rank, end in enumerate(ends)))
+
+
+def test_nobody_is_named_if_the_launcher_says_that_it_was_told_to_end() -> None:
+    assert find_first_failure(_told_one_after_the_other(), was_stopped=True) is None
+
+
+def test_a_rank_that_somebody_has_told_to_end_is_named_if_the_launcher_was_not() -> None:
+    finding = find_first_failure(_told_one_after_the_other())
+    assert finding is not None
+    assert (finding.ranks, finding.cause) == ((0,), Cause.KILLED)
+    assert finding.summary.endswith("the other ranks were ended because of it")
+
+
+def test_a_rank_that_failed_by_itself_is_named_also_if_the_launcher_was_told_to_end_afterwards() -> None:
+    states = _told_one_after_the_other().states()
+    finding = find_first_failure(inspection(*list(states)[:2], dead(2, raised(5))), was_stopped=True)
+    assert finding is not None
+    assert finding.ranks == (2,)
+
+
+def test_a_rank_that_crashes_in_a_call_after_another_was_killed_is_not_the_first() -> None:
+    """The library did not survive that its peer had gone; the launcher has killed the others."""
+    crashed = replace(killed(signal.SIGSEGV, 12), closed_ns=11 * MS)
+    states = [dead(0, _closed(30, 25), BARRIER), dead(1, crashed, BARRIER), dead(2, _closed(15, 10))]
+    finding = find_first_failure(inspection(*states))
+    assert finding is not None
+    assert finding.ranks == (2,)
+    assert [group.detail for group in finding.groups if 2 not in group.ranks] == ["afterwards"]
+
+
+def test_a_rank_that_crashes_in_a_call_before_another_was_killed_is_the_first() -> None:
+    crashed = replace(killed(signal.SIGSEGV, 20), closed_ns=9 * MS)
+    finding = find_first_failure(inspection(dead(0, _closed(15, 10)), dead(1, crashed, BARRIER)))
+    assert finding is not None
+    assert finding.ranks == (1,)

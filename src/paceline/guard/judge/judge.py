@@ -109,12 +109,13 @@ class Judge:
                 return latency_since(finding, since)
         return None
 
-    def look_back(self, *, failed: bool, told_signal: int | None = None) -> Finding | None:
+    def look_back(self, *, failed: bool, told_signal: int | None = None, was_stopped: bool = False) -> Finding | None:
         """After the launcher has ended: look once more at what the ranks have left.
 
         Args:
             failed: Whether the job has.
             told_signal: The signal that has killed a rank, as the exit code of the launcher says.
+            was_stopped: Whether the launcher says that it was told to end.
         """
         for job in self._rings.jobs():
             snapshot = self._snapshot(job)
@@ -124,11 +125,11 @@ class Judge:
             if finding is None and job.is_spread and not job.stands_for_others:
                 finding = find_passed_mismatch(self._inspection(snapshot))
             if finding is None and failed:
-                finding = find_first_failure(Inspection(snapshot), told_signal)
+                finding = find_first_failure(Inspection(snapshot), told_signal, was_stopped=was_stopped)
             if finding is not None:
                 return add_latency(snapshot, finding)
         for snapshot in self._rings.starting(has_ended=True) if failed else ():
-            finding = find_first_failure(Inspection(snapshot), told_signal)
+            finding = find_first_failure(Inspection(snapshot), told_signal, was_stopped=was_stopped)
             if finding is not None:
                 return add_latency(snapshot, finding)
         return None

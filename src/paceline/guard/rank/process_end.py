@@ -32,6 +32,7 @@ def watch_process() -> None:
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
         note_uncaught(error)
+        SESSION.note_stop(error)
         if error is _last_error() and isinstance(error, Exception) and SESSION.is_rank and SESSION.folder is not None:
             put_output_aside(SESSION.folder)  # the traceback, and what libraries say on the way out
         return previous(kind, error, trace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -132,6 +133,13 @@ class Session:
         if self.folder is not None:
             with contextlib.suppress(OSError):
                 write_private(self.folder / f"problem.{os.getpid()}", text.encode(errors="replace"))
+
+    def note_stop(self, error: BaseException) -> None:
+        """Leave word that this launcher was told to end by a signal, if that is why it raises: torchrun does so."""
+        number = getattr(error, "sigval", None)
+        if self.folder is not None and not self.is_rank and isinstance(number, signal.Signals):
+            with contextlib.suppress(OSError):
+                write_private(self.folder / f"{layout.STOP_PREFIX}{os.getpid()}", number.name.encode())
 
     def world(self, carrier: str, rank: int, world_size: int, name: str = "WORLD") -> Communicator | None:
         """Return the communicator of all ranks."""

@@ -25,6 +25,7 @@ from paceline.guard.run.run_registry import announce_warning
 from paceline.guard.run.told_problems import ToldProblems
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.shared_memory.host_folder import DRIVER
+from paceline.guard.shared_memory.layout import STOP_PREFIX
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.launch.launcher_command.launcher_words import killing_signal, launcher_elsewhere
@@ -80,7 +81,10 @@ class JudgedRun:
             code: The exit code of the launcher, if it is known.
         """
         told_signal = killing_signal(self._command, code) if code is not None else None
-        finding = self.unless_at_fault(lambda: self._judge.look_back(failed=failed, told_signal=told_signal))
+        was_stopped = any(self._folder.glob(f"{STOP_PREFIX}*"))
+        finding = self.unless_at_fault(
+            lambda: self._judge.look_back(failed=failed, told_signal=told_signal, was_stopped=was_stopped)
+        )
         if finding is not None:
             found = finding
             finding = self.unless_at_fault(lambda: self._rings.checked(found))

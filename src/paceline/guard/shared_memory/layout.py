@@ -82,6 +82,7 @@ BRIDGE_PREFIX = "bridge-"
 OF_OTHER_JOB = -1  # a member of such a communicator that is of the other job
 # of the file in which a process that is a rank by its launcher says what it does before it joins a job
 START_PREFIX = "start."
+STOP_PREFIX = "stop."  # of the word of a launcher that was told to end
 
 assert COMMON.size <= MESSAGE_OFFSET
 assert MESSAGE_OFFSET + MESSAGE.size <= RECORD_BYTES

@@ -12,9 +12,9 @@ lists ends in about their order.
 
 Somebody may also have ended the whole job: a launcher whose time limit has run out, a cluster's, a person. Then one
 signal kills the ranks, and each closes its files when it gets a processor. If all other ranks go on when the files of
-the first are seen to be closed, that one ended alone. If others are being ended by then, the launcher may have been
-quick, or the judge slow, or it is the whole job: nobody is named, unless the launcher says by its exit code that a rank
-was killed.
+the first are seen to be closed, that one ended alone, unless the launcher says that it was told to end. If others are
+being ended by then, the launcher may have been quick, or the judge slow, or it is the whole job: nobody is named,
+unless the launcher says by its exit code that a rank was killed.
 """
 
 from __future__ import annotations
@@ -50,12 +50,14 @@ class FirstFailure:
         at_ns: When.
         is_certain: Whether no other may have been before them.
         may_be_stop: Whether somebody may have ended the whole job.
+        was_alone: Whether all others went on when it had gone.
     """
 
     ranks: tuple[int, ...]
     at_ns: int
     is_certain: bool = True
     may_be_stop: bool = False
+    was_alone: bool = False
 
 
 def first_failure(inspection: Inspection) -> FirstFailure | None:
@@ -66,7 +68,10 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
         return None
     first = min(end.at_ns for end in own.values())
     in_moment = {rank: end for rank, end in own.items() if end.at_ns <= first + _SAME_MOMENT_NS}
-    by_itself = tuple(sorted(rank for rank, end in in_moment.items() if not may_be_ended_by_launcher(end)))
+    lost = _crashed_for_lost_peers(inspection, own)
+    by_itself = tuple(
+        sorted(rank for rank, end in in_moment.items() if not may_be_ended_by_launcher(end) and rank not in lost)
+    )
     if by_itself:
         return FirstFailure(ranks=tuple(sorted({*by_itself, *_raised_alike(own, by_itself)})), at_ns=first)
     deserters = _exited_before(inspection, first + _SAME_MOMENT_NS)
@@ -80,7 +85,9 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
     if largest is not None:
         together = (largest,)
     elif may_be_stop(own):
-        return FirstFailure(ranks=_first_by(own, "closed_ns"), at_ns=first, is_certain=False, may_be_stop=True)
+        together = _first_by(own, "closed_ns")
+        was_alone = not any(own[rank].with_others for rank in together)
+        return FirstFailure(ranks=together, at_ns=first, is_certain=False, may_be_stop=True, was_alone=was_alone)
     elif _are_closings_known(own):
         together = _first_by(own, "closed_ns")
     elif len(together) < len(inspection.snapshot.ranks):
@@ -91,15 +98,29 @@ def first_failure(inspection: Inspection) -> FirstFailure | None:
 def may_be_stop(ends: Mapping[int, End]) -> bool:
     """Say whether somebody may have ended the whole job.
 
-    Then one signal has killed two ranks or more, and others were being ended when the first of them had gone. A rank
-    may also have handled the signal, or have failed in a call because its peers were gone.
+    Then one signal has killed two ranks or more, and others were being ended when the first of them had gone; a signal
+    by which jobs are stopped may also have been sent to one rank after the other. A rank may have handled the signal,
+    or have failed in a call because its peers were gone.
     """
     killed = {rank: end for rank, end in ends.items() if may_be_ended_by_launcher(end)}
     if len(killed) < 2 or not _are_closings_known(killed):
         return False
     first = min(killed.values(), key=lambda end: end.closed_ns)
     alike = [end for end in killed.values() if end.signal in (first.signal, None) or first.signal is None]
-    return first.with_others and len(alike) > 1
+    return (first.with_others or first.signal in STOP_SIGNALS) and len(alike) > 1
+
+
+def _crashed_for_lost_peers(inspection: Inspection, ends: Mapping[int, End]) -> set[int]:
+    """Return the ranks that crashed inside a call when another had closed its files: libraries may not survive that."""
+    if not _are_closings_known(ends):
+        return set()
+    first = min(end.closed_ns for end in ends.values())
+    return {
+        state.rank
+        for state in inspection.states()
+        if state.rank in ends and ends[state.rank].kind is EndKind.KILLED
+        and ends[state.rank].closed_ns > first and open_call(state) is not None
+    }  # fmt: skip
 
 
 def _are_closings_known(ends: Mapping[int, End]) -> bool:
@@ -191,11 +212,10 @@ def is_victim(state: RankState, first: FirstFailure | None) -> bool:
     end = state.end
     if end is None or first is None:
         return False
-    if end.by_peer or may_be_ended_by_launcher(end):
-        is_later = end.at_ns >= first.at_ns
-    else:  # a library that lost its peer inside a call often aborts the process
-        is_later = end.kind is EndKind.KILLED and end.at_ns > first.at_ns and open_call(state) is not None
-    return is_later and state.rank not in first.ranks
+    is_ended = end.by_peer or may_be_ended_by_launcher(end)
+    if not is_ended:  # a library that lost its peer inside a call often aborts the process
+        is_ended = end.kind is EndKind.KILLED and open_call(state) is not None
+    return is_ended and end.at_ns >= first.at_ns and state.rank not in first.ranks
 
 
 def may_end_because_of_unseen(inspection: Inspection) -> bool:

@@ -25,18 +25,21 @@ def _may_answer_an_exit(inspection: Inspection, ends: Iterable[End]) -> bool:
     return any(0 <= at_ns - exit_ns <= _ANSWER_NS for at_ns in killed for exit_ns in exits)
 
 
-def find_first_failure(inspection: Inspection, told_signal: int | None = None) -> Finding | None:
+def find_first_failure(
+    inspection: Inspection, told_signal: int | None = None, *, was_stopped: bool = False
+) -> Finding | None:
     """After the job has ended: find ranks that failed by themselves, while others were ended because of it.
 
     Args:
         inspection: The job.
         told_signal: The signal that has killed a rank, as the exit code of the launcher says.
+        was_stopped: Whether the launcher says that it was told to end.
     """
     if inspection.was_aborted():
         return None
     first = first_failure(inspection)
     if first is not None and first.may_be_stop:
-        first = _first_as_told(inspection, first, told_signal)
+        first = _first_as_told(inspection, first, told_signal) if not was_stopped else None
     if first is None or len(first.ranks) == len(inspection.snapshot.ranks) - len(inspection.out_of_sight()):
         return None  # all that are seen failed alike, or somebody has ended the whole job
     failed = frozenset(first.ranks)
@@ -61,8 +64,11 @@ def find_first_failure(inspection: Inspection, told_signal: int | None = None) -
 def _first_as_told(inspection: Inspection, first: FirstFailure, told_signal: int | None) -> FirstFailure | None:
     """Return the rank that was killed first, if a launcher says that one was, and not that it has ended the job itself.
 
-    A launcher that is told to end a job passes the signal on, which is another one, or has another code.
+    A launcher that is told to end a job passes the signal on, which is another one, or has another code. One rank that
+    ended while all others went on needs no word of it.
     """
+    if first.was_alone:
+        return replace(first, is_certain=len(first.ranks) == 1, may_be_stop=False)
     states = [inspection.state(rank) for rank in first.ranks]
     ends = [state.end for state in states if state is not None and state.end is not None]
     is_told = all(end.signal in (told_signal, None) for end in ends)  # older kernels do not always tell it
