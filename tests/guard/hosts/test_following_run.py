@@ -75,7 +75,7 @@ def test_without_a_head_a_node_looks_back_alone(
     run = FollowingRun(rings, rings.folder, options, ["torchrun"], "127.0.0.1:1", new_secret())
     request.addfinalizer(run._watching.close)
     judged: list[bool] = []
-    monkeypatch.setattr(run._judge, "look_back", lambda *, failed, told_signal: judged.append(failed))
+    monkeypatch.setattr(run._judge, "look_back", lambda *, failed, **told: judged.append(failed))
     assert run.look_back(failed=True) is None
     assert judged == [True]
     assert said[0].startswith("nobody answers at 127.0.0.1:1")
