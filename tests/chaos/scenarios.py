@@ -82,6 +82,7 @@ _BENCH = {Place.BETWEEN: (Fault.KILL, Fault.TERMINATE, Fault.STOP, *_FROM_OUTSID
 JOBS: Mapping[str, Mapping[Place, tuple[Fault, ...]]] = {
     "mpi": _CALLS, "torch": _CALLS, "training": _TRAINING, "stream": _STREAM, "bench": _BENCH,
 }  # fmt: skip
+SAVE_EVERY = 3  # steps of training
 _WEIGHTS = {"mpi": 4, "torch": 2, "training": 4, "stream": 2, "bench": 1}
 
 
@@ -101,6 +102,11 @@ def draw(seed: int, *, without: Collection[Fault] = ()) -> Scenario:
         seed=seed, job=job, num_ranks=num_ranks, place=place, fault=fault,
         is_guarded=not may_be_bare or chance.random() < 0.7,
         victim=0 if place is Place.SAVE else chance.randrange(num_ranks),
-        step=chance.randrange(1, 9), is_balanced=job == "training" and chance.random() < 0.5,
+        step=_step_of(place, chance.randrange(1, 9)), is_balanced=job == "training" and chance.random() < 0.5,
         num_workers=num_workers, ranks_afterwards=chance.choice((num_ranks, 2, 3)),
     )  # fmt: skip
+
+
+def _step_of(place: Place, drawn: int) -> int:
+    """Return a step in which a job gets to a place: only every third one is followed by a save."""
+    return SAVE_EVERY * (1 + drawn % 3) if place is Place.SAVE else drawn

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.injector import reach
+from tests.chaos.scenarios import SAVE_EVERY
 
 reach("import")
 import torch  # noqa: E402
@@ -21,7 +22,7 @@ import torch.distributed as dist  # noqa: E402
 from paceline import Batch, Comm, Loader, connect  # noqa: E402
 from paceline.loader import save_whole  # noqa: E402
 
-NUM_SAMPLES, EPOCHS, SAVE_EVERY = 61, 2, 3
+NUM_SAMPLES, EPOCHS = 61, 2
 
 
 class Numbers:
