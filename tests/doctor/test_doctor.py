@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -305,19 +307,22 @@ import os, sys
 import concurrent.futures.thread, encodings.idna
 import paceline.cli, paceline.doctor.look, paceline.doctor.conclude, paceline.report.text.doctor_text
 import paceline.process.native_stacks
-program = paceline.process.native_stacks.find_py_spy()
-paceline.process.native_stacks.find_py_spy = lambda: program
+paceline.process.native_stacks.find_py_spy = lambda: sys.argv[1]
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
-sys.exit(paceline.cli.main(["doctor", *sys.argv[1:]]))
+sys.exit(paceline.cli.main(["doctor", *sys.argv[2:]]))
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_process_of_another_user_is_said(tmp_path: Path, start: Start) -> None:
+def test_a_process_of_another_user_is_said(start: Start) -> None:
     pid = start("import time\ntime.sleep(1000)\n", sys.executable)
-    done = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, str(pid)], capture_output=True, text=True, timeout=_DEADLINE, check=False
-    )
+    with tempfile.TemporaryDirectory() as folder:  # one that nobody else may enter would hide py-spy, as /root does
+        os.chmod(folder, 0o755)
+        program = shutil.copy(find_py_spy(), folder)
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, program, str(pid)],
+            capture_output=True, text=True, timeout=_DEADLINE, check=False,
+        )  # fmt: skip
     assert done.returncode == 2, done.stdout + done.stderr
     assert "no rank can be looked at" in done.stderr
     assert "belongs to another user (uid 0); look as that user, or as root" in done.stderr
