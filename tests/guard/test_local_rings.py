@@ -130,3 +130,23 @@ def test_the_limit_begins_again_with_every_call(tmp_path: Path, rings: LocalRing
         rings.wait(0.02)
         recorder.unblock(number)
         recorder.ring.words[layout.THREADS_AT] = 0
+
+
+def test_what_is_removed_before_a_job_is_over_stays_readable(tmp_path: Path, rings: LocalRings) -> None:
+    """A batch system may end a watcher together with its ranks: then nobody is left to remove anything."""
+    recorders = alone_in_mpi(tmp_path)
+    for number, recorder in enumerate(recorders):
+        world = join_torch(recorder, number)
+        recorder.leave(recorder.begin_collective(world, _BARRIER, depth=1))
+    rings.jobs()
+    later = tmp_path / "ring.of-a-later-command.0"
+    later.touch()
+    rings.remove_files_of_ended()
+    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(("ring.", "board."))}
+    assert left == {later.name}
+    rings.remove_folder()
+    assert not tmp_path.exists()
+    (job,) = rings.jobs()
+    states = [state for state in job.snapshot(history=10).ranks if state is not None]
+    assert [list(state.positions.values()) for state in states] == [[1], [1]]
+    assert rings.problems() == []

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from paceline.launch import leftovers
-from paceline.launch.leftovers import remove_leftovers, shared_files_now
+from paceline.launch.leftovers import remove_leftovers, remove_segments_of, shared_files_now
 from paceline.process.own_programs import own_module
 
 
@@ -42,6 +42,18 @@ def test_only_segments_that_nobody_uses_are_removed(memory: Path, prefix: str) -
         assert {path.name for path in memory.iterdir()} == set(names[1:])
     remove_leftovers(before)
     assert {path.name for path in memory.iterdir()} == {names[3]}
+
+
+def test_the_segments_of_ranks_that_are_killed_next_are_removed_by_name(memory: Path) -> None:
+    for name in ("mpich_shm_1", "mpich_shm_2"):
+        (memory / name).write_bytes(bytes(4096))
+    with (memory / "mpich_shm_1").open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 4096)
+    with mapped:
+        remove_segments_of([1 << 22])  # nobody has this number
+        assert (memory / "mpich_shm_1").exists()
+        remove_segments_of([1 << 22, os.getpid()])
+        assert [path.name for path in memory.iterdir()] == ["mpich_shm_2"]
 
 
 def test_a_segment_that_only_another_container_uses_stays(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

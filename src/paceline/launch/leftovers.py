@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,6 +48,14 @@ def remove_leftovers(before: set[Path]) -> None:
         # a launcher names its folder by its pid, and a later one with the same pid cannot start while that is there
         if not is_alive(int(path.suffix[1:])):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_segments_of(pids: Iterable[int]) -> None:
+    """Remove the segments of processes that are killed next: a batch system may kill us together with them."""
+    mapped = files_mapped(_MEMORY, by=pids)
+    for path in _segments():
+        if path.name in mapped:
+            path.unlink(missing_ok=True)
 
 
 def _remove_free_segments(segments: set[Path]) -> set[Path]:

@@ -257,10 +257,10 @@ def files_opened(folder: Path) -> set[str]:
     return names
 
 
-def files_mapped(folder: Path) -> set[str]:
-    """Return the names of the files of a folder that some process that we may look at has mapped."""
+def files_mapped(folder: Path, *, by: Iterable[int] | None = None) -> set[str]:
+    """Return the names of the files of a folder that some process that we may look at has mapped, or one of these."""
     names = set()
-    for maps in _PROC.glob("[0-9]*/maps"):
+    for maps in _PROC.glob("[0-9]*/maps") if by is None else [_PROC / f"{pid}/maps" for pid in by]:
         with suppress(OSError):  # the process has ended, or is another user's
             names |= {
                 line.rpartition("/")[2].removesuffix(" (deleted)")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests.guard.hosts.cluster import Cluster, why_no_hosts
 from tests.guard.hosts.host_programs import line_of, write_programs
-from tests.guard.hosts.slurm_cluster import slurm_up
+from tests.guard.hosts.slurm_cluster import slurm_up, why_no_cgroups
 
 from paceline.launch.launcher_command.launcher_words import launcher_options
 
@@ -36,33 +36,54 @@ _TORCHRUN = ["torchrun", "--nnodes=3", "--nproc-per-node=1", "--rdzv-backend=c10
 _WATCHED = ["paceline", "run", "--json", "told.json", "--"]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture(
+    scope="module",
+    params=[
+        "pgid",
+        pytest.param(
+            "cgroup",
+            marks=pytest.mark.skipif(
+                bool(why_no_hosts() or why_no_cgroups()), reason=f"CGROUP TRACKING IS NOT TESTED: {why_no_cgroups()}"
+            ),
+        ),
+    ],
+)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes of Slurm, which knows the processes of a step by their group, or by their cgroup."""
     folder = tmp_path_factory.mktemp("slurm")
     write_programs(folder)
-    with slurm_up(folder) as made:
+    with slurm_up(folder, tracked_by=request.param) as made:
         yield made
 
 
-def _run(cluster: Cluster, command: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
-    """Run a command on the first host; return how it ended, and the finding that was told."""
+def _run(cluster: Cluster, command: Sequence[str], *, host: str = "n1") -> tuple[subprocess.CompletedProcess[str], Any]:
+    """Run a command on a host; return how it ended, and the finding that was told."""
     told = cluster.folder / "told.json"
     told.unlink(missing_ok=True)
     own = {"PATH": f"{_BIN}:{os.environ['PATH']}", "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
            "MASTER_ADDR": "n1", "MASTER_PORT": "29511"}  # fmt: skip
     done = subprocess.run(
-        cluster.on("n1", command), env=os.environ | own, cwd=cluster.folder, capture_output=True, text=True,
+        cluster.on(host, command), env=os.environ | own, cwd=cluster.folder, capture_output=True, text=True,
         timeout=_DEADLINE, check=False,
     )  # fmt: skip
     return done, json.loads(told.read_text())["finding"] if told.exists() else None
 
 
-def _everything_is_given_back(cluster: Cluster) -> None:
-    """No job holds a host any more, no watcher or rank is left, and neither are their files."""
+def _everything_is_given_back(cluster: Cluster, *, has_ended_itself: bool = False) -> None:
+    """No job holds a host any more, no watcher or rank is left, and neither are their files.
+
+    If Slurm tracks by cgroup, it kills watchers as soon as their ranks have ended. When a job ends by itself, they may
+    leave a folder: the next run removes it once it is a minute old.
+    """
     deadline = time.monotonic() + 60
     commands = [cluster.on("n1", ["squeue", "--noheader"])]
     commands += [cluster.on(name, ["ls", "/dev/shm"]) for name in cluster.names]
+    is_by_cgroup = "proctrack/cgroup" in (cluster.folder / "etc/slurm/slurm.conf").read_text()
     while True:
+        if has_ended_itself and is_by_cgroup:
+            for name in cluster.names:
+                old = "find /dev/shm -name 'paceline-run-*' -exec touch --date='2 minutes ago' {} +"
+                _run(cluster, ["sh", "-c", f"{old}; exec {_BIN}/paceline run -- true"], host=name)
         left = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in commands]
         if not any(left):
             return
@@ -159,7 +180,7 @@ def test_a_correct_job_ends_as_it_would_bare(cluster: Cluster, command: list[str
     done, finding = _run(cluster, command)
     assert (done.returncode, finding, done.stdout) == (0, None, "end\n" * 6), done.stderr
     assert done.stderr.count("paceline:") == 1, done.stderr
-    _everything_is_given_back(cluster)
+    _everything_is_given_back(cluster, has_ended_itself=True)
 
 
 def test_every_option_of_srun_is_known(cluster: Cluster) -> None:
@@ -179,7 +200,7 @@ def test_the_exit_code_is_that_of_the_job(cluster: Cluster) -> None:
     bare, _ = _run(cluster, job)
     watched, finding = _run(cluster, [*_WATCHED, *job])
     assert (bare.returncode, watched.returncode, finding) == (3, 3, None), watched.stderr
-    _everything_is_given_back(cluster)
+    _everything_is_given_back(cluster, has_ended_itself=True)
 
 
 def test_the_batch_script_of_the_documents_runs(cluster: Cluster) -> None:
@@ -194,4 +215,4 @@ def test_the_batch_script_of_the_documents_runs(cluster: Cluster) -> None:
         assert ended == code, output
         assert output.count("end\n") == (3 if kind == "correct" else 0), output
         assert ("rank 2 takes a different branch" in output) is (kind == "mismatch"), output
-    _everything_is_given_back(cluster)
+    _everything_is_given_back(cluster, has_ended_itself=True)

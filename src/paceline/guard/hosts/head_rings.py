@@ -35,6 +35,7 @@ _SETTLE_SECONDS = 2.0  # for all hosts to answer the second question; more if th
 _LAST_SECONDS, _LAST_FAILED_SECONDS = 2.0, 5.0  # for the last words of ranks, once the launcher has ended
 _START_SECONDS = 10.0  # for which nothing is said while ranks of other hosts are not seen, since one was seen last
 _END_SECONDS = 5.0  # for hosts to end their ranks
+_LEAVE_SECONDS = 0.5  # for which a batch system waits that may kill watchers together with ranks
 _MANY_RANKS, _LONG_PAST, _SHORT_PAST = 256, 2000, 64
 
 
@@ -257,6 +258,12 @@ class HeadRings(HeardHosts):
         for host in self._tree.direct.values():
             self._end_host(host)
 
+    def await_leaving(self) -> None:
+        """Give hosts that were told of a finding a moment to remove what ranks would leave."""
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        while time.monotonic() < deadline and not self._is_quiet and self._asked_numbers():
+            self.wait(0.02)
+
     def end_elsewhere(self, *, after_launcher: bool) -> None:
         """Have other hosts end their ranks; wait until they have told so, or have left to do it by themselves."""
         may_end = (self._owns_hosts or not after_launcher) and not self._is_quiet
@@ -269,8 +276,11 @@ class HeadRings(HeardHosts):
     def processes_to_end(self, *, after_launcher: bool = False) -> list[ProcessHandle]:
         """Return the ranks that are to be ended, as far as they can be reached and we hear of it."""
         by_state = [host for host in self._hosts.values() if host.has_states and not host.has_left]
+        # a watcher that leaves before them ends them
+        left = {process.pid for host in self._hosts.values() if host.has_left for process in host.processes.values()}
         processes = super().processes_to_end() + [HostProcess(host, partial(self._end_host, host)) for host in by_state]
-        processes = [process for process in processes if not process.is_lost and not (self._is_quiet and process.host)]
+        processes = [process for process in processes if not process.is_lost and process.pid not in left]
+        processes = [process for process in processes if not (self._is_quiet and process.host)]
         return [process for process in processes if not process.host or self._owns_hosts or not after_launcher]
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class KnownHost:
     mirrors: dict[int, RingMirror] = field(default_factory=dict)
     processes: dict[int, RemoteProcess] = field(default_factory=dict)
     has_states: bool = False  # it tells of ranks by their states
-    has_left: bool = False  # all its ranks have ended, and everything was told
+    has_left: bool = False  # all its ranks have ended, or are killed now, and everything was told
     is_lost: bool = False  # it was not heard of, and has not told everything since
     end_sent_at: float = 0.0
     address: str = ""  # where it listens, if it is a relay

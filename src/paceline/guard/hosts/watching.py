@@ -86,6 +86,8 @@ class Watching:
 
     def look(self) -> None:
         """Look at the rings once, tell what is new, and hear what the head says."""
+        if self._is_closed:
+            return
         self._rings.jobs()
         link = self._link
         for content in list(link.receive()):
@@ -235,6 +237,11 @@ class Watching:
     def was_heard_within(self, seconds: float) -> bool:
         """Say whether a head that knows us has said something of late."""
         return bool(self._heard_at) and time.monotonic() - self._heard_at < seconds
+
+    def leave_before_ranks(self) -> None:
+        """Leave before the ranks are killed: nobody waits for a word about them any more. A relay stays for others."""
+        if self._relay is None:
+            self.close()
 
     def close(self) -> None:
         """Tell the last, and leave."""

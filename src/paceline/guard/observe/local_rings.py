@@ -8,6 +8,7 @@ records; `LocalRings` reads them from shared memory.
 from __future__ import annotations
 
 import resource
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ class LocalRings:
         _allow_many_files()
         self._folder, self._process_of, self.address = folder, process_of, ""
         self._jobs: list[WatchedJob] = []
-        self._has_lost_folder = False  # what was open before stays readable
+        self._has_lost_folder = self._is_removed = False  # what was open before stays readable
         self._seen: set[str] = set()  # names of rings that belong to a job
         self._rings: dict[int, HeldRing] = {}  # by inode: a ring may have several names
         self._kills_before = out_of_memory_kills()
@@ -89,7 +90,7 @@ class LocalRings:
     def jobs(self) -> list[WatchedJob]:
         """Return the jobs that are known now."""
         names = names_in(self._folder)
-        self._has_lost_folder |= not names and not self._folder.exists()
+        self._has_lost_folder |= not names and not self._is_removed and not self._folder.exists()
         new = [name for name in names if name.startswith("ring.") and name not in self._seen]
         num_joined = sum(self._read_name(name) for name in sorted(new))
         self._starts.read(names)
@@ -158,6 +159,18 @@ class LocalRings:
     def shown_jobs(self) -> list[WatchedJob]:
         """Return the jobs for a view: somebody looks at them now."""
         return self.jobs()
+
+    def remove_files_of_ended(self) -> None:
+        """Remove the files of worlds, none of whose ranks lives here any more; what we hold of them stays readable."""
+        worlds = {world for held in self.held_rings() for world in held.names}
+        for name in names_in(self._folder):
+            if any(name.startswith((f"ring.{world}.", f"board.{world}.")) for world in worlds):
+                (self._folder / name).unlink(missing_ok=True)
+
+    def remove_folder(self) -> None:
+        """Remove the folder of the run, whose ranks are killed next; what we hold of it stays readable."""
+        self._is_removed = True
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def known_jobs(self) -> list[WatchedJob]:
         """Return the jobs that were known at the last look."""
@@ -286,6 +299,9 @@ class LocalRings:
 
     def tell_finding(self, finding: Finding) -> None:
         """Have a finding told wherever somebody started ranks of the job: that is here."""
+
+    def await_leaving(self) -> None:
+        """Give hosts that were told of a finding a moment to remove what ranks would leave."""
 
     def end_elsewhere(self, *, after_launcher: bool) -> None:
         """End the ranks of other hosts, of which there are none."""

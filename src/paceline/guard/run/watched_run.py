@@ -261,6 +261,7 @@ def _end_everywhere(launcher: StartedLauncher, rings: LocalRings, finding: Findi
             process.kill()
         if finding is not None:
             rings.tell_finding(finding)  # now: a batch system may end watchers together with the ranks
+            rings.await_leaving()
         end_clients(clients)
     launcher.end_all(here)
     if finding is not None:

@@ -25,7 +25,7 @@ from paceline.guard.rank.watched_process import RUN_FOLDER
 from paceline.guard.run.run_folder import become_judge, name_judge, remove_stale_folders, stop_judging
 from paceline.guard.run.several_hosts.kept_head import judge_in_child
 from paceline.guard.shared_memory.host_folder import HEAD, JOB
-from paceline.launch.leftovers import remove_leftovers, shared_files_now
+from paceline.launch.leftovers import remove_leftovers, remove_segments_of, shared_files_now
 from paceline.process.private_files import write_private
 
 _DOES = "watches the ranks of this host"
@@ -82,15 +82,15 @@ def _watch(rings: LocalRings, watching: Watching, starter: int, folder: Path) ->
         watching.wait()
         watching.look()
         if watching.has_ended:
-            end_all([], also=[held.rank.process for held in rings.held_rings() if held.rank is not None])
-            end_all([], also=[started.process for started, _ in rings.started()])
-            watching.look()
+            _end_ranks(rings, watching)
             return
         ranks = [held.rank for held in rings.held_rings() if held.rank is not None]
         starting = [started for started, _ in rings.started() if not started.process.has_ended()]
         if starting or any(not rank.process.has_ended() for rank in ranks):
             alone_since = None
             continue
+        if alone_since is None:
+            rings.remove_files_of_ended()  # now: a batch system may kill us as soon as its tasks have ended
         if not ranks and not is_pool and Path(f"/proc/{starter}").exists():
             continue
         alone_since = alone_since or time.monotonic()
@@ -98,6 +98,21 @@ def _watch(rings: LocalRings, watching: Watching, starter: int, folder: Path) ->
             if not (is_pool and watching.was_heard_within(_FIRST_SECONDS) and is_used(folder)):
                 return
             alone_since = None
+
+
+def _end_ranks(rings: LocalRings, watching: Watching) -> None:
+    """Kill the ranks of this host; if the job ends by a finding, remove first what they would leave.
+
+    A batch system that tracks processes by cgroup kills us together with them.
+    """
+    processes = [held.rank.process for held in rings.held_rings() if held.rank is not None]
+    processes += [started.process for started, _ in rings.started()]
+    if watching.finding:
+        rings.remove_folder()
+        remove_segments_of(process.pid for process in processes)
+        watching.leave_before_ranks()
+    end_all([], also=processes)
+    watching.look()
 
 
 def is_used(folder: Path) -> bool:
