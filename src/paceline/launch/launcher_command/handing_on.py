@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from itertools import pairwise
 from pathlib import PurePath
 
-from paceline.launch.launcher_command.launcher_words import find_launcher, launcher_options
+from paceline.launch.launcher_command.launcher_words import LauncherOption, find_launcher, launcher_options
 
 ENV_LIST = "OMPI_MCA_mca_base_env_list"  # names of variables that Open MPI hands on to other hosts
 _BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")  # what batch systems tell every process of a job
@@ -40,7 +42,13 @@ def with_names(command: Sequence[str], names: Sequence[str]) -> list[str]:
     if launcher is None:
         return list(command)
     is_srun, added = PurePath(command[launcher]).name == "srun", ",".join(names)
-    for option in launcher_options(command):
+    options = launcher_options(command)
+    if own := _own_names(command, launcher, options):  # they count for one program each, of those between colons
+        begins = [launcher, *(at for at, word in enumerate(command) if word == ":" and at > launcher)]
+        for begin, end in pairwise([*begins, len(command)]):
+            named = {option.value.partition("=")[0] for option in own if begin < option.at < end}
+            words[begin] += [word for name in names if name not in named for word in ("-x", name)]
+    for option in options:
         if is_srun and option.name == "export":
             begin = command[option.at].removesuffix(option.value)
             words[option.at] = [f"{begin}{_exported(option.value, added)}"]
@@ -51,6 +59,13 @@ def with_names(command: Sequence[str], names: Sequence[str]) -> list[str]:
     return [word for part in words for word in part]
 
 
+def _own_names(command: Sequence[str], launcher: int, options: Sequence[LauncherOption]) -> list[LauncherOption]:
+    """Return the options by which a command names variables to Open MPI 4: it aborts a job that has a list as well."""
+    own = [option for option in options if option.name == "x"]
+    is_open_mpi = PurePath(command[launcher]).name in _OPEN_MPI
+    return own if own and is_open_mpi and 0 < open_mpi_version(command[launcher]) < 5 else []
+
+
 def _exported(value: str, added: str) -> str:
     """Return what srun is to hand on: all, or what it would have and our names."""
     return value if value == "ALL" else added if value in _NO_NAMES else f"{value},{added}"
@@ -58,8 +73,6 @@ def _exported(value: str, added: str) -> str:
 
 def handing_on(command: Sequence[str], names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that make Open MPI, and srun if it has a list, hand our names on; others hand on everything.
-
-    Open MPI 4 aborts a job that has both this and an option -x of the user's.
 
     >>> handing_on(["srun", "python", "train.py"], ["KEY"], {"SLURM_EXPORT_ENV": "NONE"})
     {'SLURM_EXPORT_ENV': 'KEY'}
@@ -77,13 +90,13 @@ def _open_mpi_list(
 ) -> dict[str, str]:
     if PurePath(command[launcher]).name not in _OPEN_MPI:
         return {}
-    version = open_mpi_version(command[launcher])
-    if not version or (version < 5 and any(option.name == "x" for option in launcher_options(command))):
+    if not open_mpi_version(command[launcher]) or _own_names(command, launcher, launcher_options(command)):
         return {}
     before = environ.get(ENV_LIST, "")
     return {ENV_LIST: ";".join([*filter(None, [before]), *names])}
 
 
+@cache
 def open_mpi_version(program: str) -> int:
     """Return the main version of Open MPI; 0 if it is another MPI."""
     with suppress(OSError, subprocess.SubprocessError):
