@@ -44,10 +44,10 @@ def with_names(command: Sequence[str], names: Sequence[str]) -> list[str]:
     is_srun, added = PurePath(command[launcher]).name == "srun", ",".join(names)
     options = launcher_options(command)
     if own := _own_names(command, launcher, options):  # they count for one program each, of those between colons
-        begins = [launcher, *(at for at, word in enumerate(command) if word == ":" and at > launcher)]
-        for begin, end in pairwise([*begins, len(command)]):
-            named = {option.value.partition("=")[0] for option in own if begin < option.at < end}
-            words[begin] += [word for name in names if name not in named for word in ("-x", name)]
+        before = [launcher, *(at for at, word in enumerate(command) if word == ":" and at > launcher)]
+        for first, last in pairwise([*before, len(command)]):
+            named = {option.value.partition("=")[0] for option in own if first < option.at < last}
+            words[first] += [word for name in names if name not in named for word in ("-x", name)]
     for option in options:
         if is_srun and option.name == "export":
             begin = command[option.at].removesuffix(option.value)
