@@ -3,8 +3,9 @@
 All read the same 2,000 npz files of 64 KiB, in batches of 8, on two MPI ranks with a barrier in each step and no
 compute, for three epochs; runs alternate. The bare loop reads with numpy, as people do, and once more with the
 benchmark's own reader of npz files, which is faster: that ratio is the cost of the harness alone. `paceline bench run`
-is watched by the guard, as always. Then the cost of a sample and the memory of a rank are measured with more and more
-files, which need not exist.
+is watched by the guard, as always. Ranks spin in their barrier, so the process that watches takes its time from them
+where there are two cores alone: the processor time of loading a sample is given as well. Then the cost of a sample and
+the memory of a rank are measured with more and more files, which need not exist.
 
 DLIO comes from PyPI into an environment of its own, if it can be installed and imported; its files are written
 separately, in its own layout (one npz file for each sample, 64 KiB).
@@ -59,7 +60,7 @@ STUBS = {
 }
 # the MPI next to mpi4py is found from the environment it is installed in, not from one that borrows it
 DLIO_ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": f"{sys.prefix}/lib", "DFTRACER_ENABLE": "0"}
-GOALS = {"of_bare": 0.95, "of_dlio": 5.0, "first_batch_of_bare": 1.3}
+GOALS = {"of_bare": 0.95, "of_dlio": 5.0, "first_batch_of_bare": 1.1}
 COUNTS = (400, 10_000, 1_000_000, 64_000_000)
 
 
@@ -239,13 +240,21 @@ def judge(told: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Compare the sides: ratios of each round, their median and spread."""
     pairs = [middle([ours]) / middle([bare]) for ours, bare in zip(told["ours"], told["bare"], strict=True)]
     same = [middle([ours]) / middle([bare]) for ours, bare in zip(told["ours"], told["same_reader"], strict=True)]
+    cpus = [
+        ours["cpu_us_per_sample"] / bare["cpu_us_per_sample"]
+        for ours, bare in zip(told["ours"], told["same_reader"], strict=True)
+    ]
     firsts = [ours["first"] / bare["first"] for ours, bare in zip(told["ours"], told["bare"], strict=True)]
     made: dict[str, Any] = {
         "samples_per_second": {
             name: {"median": middle(runs), "best": best(runs)} for name, runs in told.items() if runs
         },
         "seconds_to_first_batch": {name: [each["first"] for each in told[name]] for name in ("bare", "ours")},
-        "cpu_us_per_sample": [each["cpu_us_per_sample"] for each in told["ours"]],
+        "cpu_us_per_sample": {
+            name: [each["cpu_us_per_sample"] for each in told[name]] for name in ("bare", "same_reader", "ours")
+        },
+        "cpu_of_bare_with_the_same_reader": statistics.median(cpus),
+        "cpu_of_bare_with_the_same_reader_spread": [min(cpus), max(cpus)],
         "of_bare": statistics.median(pairs),
         "of_bare_spread": [min(pairs), max(pairs)],
         "of_bare_with_the_same_reader": statistics.median(same),
@@ -299,7 +308,8 @@ def main() -> None:
         told = figures[f"{workers}_workers"]
         print(
             f"{workers} workers: {told['of_bare']:.2f} of the bare loop's samples/s, "
-            f"{told['of_bare_with_the_same_reader']:.2f} with the same reader; first batch after "
+            f"{told['of_bare_with_the_same_reader']:.2f} with the same reader, for "
+            f"{told['cpu_of_bare_with_the_same_reader']:.2f} of its processor time of loading; first batch after "
             f"{told['first_batch_of_bare']:.2f} of its time"
             + (f"; {told['of_dlio']:.1f} times DLIO's" if "of_dlio" in told else "")
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
@@ -21,6 +22,13 @@ def test_workloads_are_listed_with_their_size(capsys: pytest.CaptureFixture[str]
 def test_overrides_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "show", "small", "reader.batch_size=8", "-n", "3", "--brief", "reader.tail=pad"]) == 0
     assert capsys.readouterr().out.startswith("train: 11 steps of 3 x 8 samples; 256 used, 8 padded")
+
+
+def test_a_rank_collects_garbage_again_after_its_imports(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "worker", "small"]) == 2
+    assert "--out is missing" in capsys.readouterr().err
+    assert gc.isenabled()
+    gc.unfreeze()
 
 
 def test_what_is_no_override_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

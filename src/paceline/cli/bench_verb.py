@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -243,8 +244,13 @@ def _work(options: argparse.Namespace) -> int:
         from paceline.bench.data.generating_processes import generate_share
 
         return generate_share(workload, options.share, verify=options.verify, reports=options.report_files)
+    # importing makes 260,000 objects that stay: the collector would look through them again and again
+    gc.disable()
     from paceline.bench.training.rank_entry import run_worker
     from paceline.errors import InputError
+
+    gc.freeze()
+    gc.enable()
 
     folder = options.folder or workload.output.folder
     if not folder:

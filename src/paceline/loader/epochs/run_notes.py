@@ -10,13 +10,14 @@ import itertools
 import json
 import os
 import time
+import weakref
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.epoch_summary import EpochSummary
-from paceline.process.private_files import write_private
+from paceline.process.private_files import open_private
 
 RUN_FOLDER = "PACELINE_RUN_FOLDER"  # as the guard sets it
 _MAX_STEPS = 20_000  # of one rank; later ones are counted in the summary of their epoch only
@@ -37,6 +38,7 @@ class RunNotes:
         self._about = {"rank": rank, "world_size": world_size}
         self._loader = next(_NUMBERS)
         self._num_steps = 0
+        self._file: int | None = None  # open from the first note on: opening takes longer than a note
 
     def begin(self, epoch: int, num_steps: int, batch_size: int) -> None:
         """Note that a pass begins."""
@@ -67,6 +69,9 @@ class RunNotes:
             return
         line = json.dumps({"loader": self._loader, "at_ns": time.monotonic_ns(), **note}).encode() + b"\n"
         try:
-            write_private(self._path, line, append=True)
+            if self._file is None:
+                self._file = open_private(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                weakref.finalize(self, os.close, self._file)
+            os.write(self._file, line)
         except OSError:  # the run removed its folder, or memory is full: the job matters more than its notes
             self._path = None
