@@ -23,6 +23,7 @@ def test_targets_are_seen() -> None:
         "bench",
         "hosts",
         "slurm",
+        "openmpi4",
         "mpi4py",
         "wheel",
         "ray",
