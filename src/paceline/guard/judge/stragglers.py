@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from paceline.guard.judge.compiled_waits import CompiledWaits, Stand
@@ -84,21 +84,39 @@ class Stragglers:
         recorded = _waits(snapshot)
         waits = recorded or _compiled_waits(self._compiled.stands(world))
         if not waits:
-            return []
+            return self._look_at_ended(world, snapshot)
         self._seen[world.name] = now, snapshot
         oldest = min(waits.values(), key=lambda call_and_time: call_and_time[1])
         seconds = time.monotonic() - oldest[1] / 1e9
         # a rank that is seen in a compiled call again and again may have left it in between, so no limit is for it
         if self._timeout is not None and recorded and seconds >= self._timeout:
             return [self._as_finding(world, seconds)]
+        return [self._notice_of(world, snapshot, seconds)] if self._is_due(world, oldest, seconds) else []
+
+    def _is_due(self, world: WatchedJob, waited_in: object, seconds: float) -> bool:
+        """Say whether it is time to say that ranks wait in this."""
         kept, due = self._next.get(world.name, (None, self._notice))
-        if kept != oldest:
+        if kept != waited_in:
             due = self._notice
-        if seconds < due:
-            self._next[world.name] = (oldest, due)
+        is_due = seconds >= due
+        self._next[world.name] = (waited_in, due * 2 if is_due else due)
+        return is_due
+
+    def _look_at_ended(self, world: WatchedJob, snapshot: Snapshot) -> list[Notice]:
+        """Return a notice if all scripts have ended long ago, and processes are still there."""
+        ended = world.lingering()
+        if not ended:
             return []
-        self._next[world.name] = (oldest, due * 2)
-        return [self._notice_of(world, snapshot, seconds)]
+        last = max(ended.values())
+        seconds, ranks = time.monotonic() - last / 1e9, tuple(sorted(ended))
+        summary = (
+            f"all scripts have ended, but {seconds:.0f} s later {name_ranks(ranks)} {verb(ranks, 'is', 'are')} still "
+            "there: something waits or takes long where Python or a library shuts down, such as MPI_Finalize while a "
+            "message is not received"
+        )
+        if self._timeout is not None and seconds >= self._timeout:
+            return [self._beyond_limit(Notice(seconds=seconds, summary=summary, late=()), snapshot, ranks)]
+        return [Notice(seconds=seconds, summary=summary, late=())] if self._is_due(world, last, seconds) else []
 
     def now(self, world: WatchedJob) -> Notice | None:
         """Return who waits for whom at this moment, if anybody does; or did just now, before a signal ended them."""
@@ -160,14 +178,17 @@ class Stragglers:
         notice = self._notice_of(world, snapshot, seconds)
         unseen = Inspection(snapshot).out_of_sight()  # what keeps them is not known, so they are not named
         wanted = tuple(sorted(ranks_waited_for(snapshot) - unseen)) or tuple(sorted(_waits(snapshot)))
+        return self._beyond_limit(notice, snapshot, wanted)
+
+    def _beyond_limit(self, notice: Notice, snapshot: Snapshot, ranks: tuple[int, ...]) -> Notice:
         details = "".join(f"; {name_rank(late.rank)} {late.text}{_at(late)}" for late in notice.late)
         finding = Finding(
-            kind=FindingKind.DEADLOCK, field=None, ranks=wanted, cause=Cause.TIMEOUT,
+            kind=FindingKind.DEADLOCK, field=None, ranks=ranks, cause=Cause.TIMEOUT,
             summary=f"{notice.summary}, longer than the limit of {self._timeout:g} s{details}",
             advice="see why the rank is late, or give --timeout a larger number",
             groups=rank_groups(Inspection(snapshot)), decided_ns=time.monotonic_ns(),
         )  # fmt: skip
-        return Notice(seconds=seconds, summary=notice.summary, late=notice.late, finding=finding)
+        return replace(notice, finding=finding)
 
 
 def _at(late: Late) -> str:

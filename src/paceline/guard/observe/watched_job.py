@@ -150,6 +150,15 @@ class WatchedJob:
         """Say whether every rank that was seen has exited."""
         return all(rank.process.has_ended() for rank in self.ranks.values())
 
+    def lingering(self) -> dict[int, int]:
+        """Return the ranks whose script has ended while their process lives, and since when; nobody before all have."""
+        if len(self.ranks) < self.world_size:
+            return {}
+        living = {number: rank for number, rank in self.ranks.items() if not rank.process.has_ended()}
+        since = {number: rank.reader.word(layout.ENDED_AT) for number, rank in living.items()}
+        is_lost = any(rank.process.is_lost for rank in living.values())
+        return since if all(since.values()) and not is_lost else {}
+
     def note_memory(self) -> None:
         """Remember how much memory each rank holds, in case one is killed."""
         for rank in self.ranks.values():

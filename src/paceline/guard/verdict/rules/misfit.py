@@ -19,7 +19,7 @@ from paceline.guard.verdict.inspection import Inspection
 from paceline.guard.verdict.order_of_ends import open_call
 from paceline.guard.verdict.rank_groups import rank_groups
 from paceline.guard.verdict.rules.passed import MessagePair
-from paceline.guard.verdict.snapshot import Call, EndKind, RankState
+from paceline.guard.verdict.snapshot import Call, EndKind, Membership, RankState
 from paceline.guard.verdict.waits.waited_for import has_been_received
 from paceline.guard.verdict.wording import name_rank, size_text
 
@@ -66,6 +66,31 @@ def find_passed_misfit(inspection: Inspection, pair: MessagePair) -> Finding | N
             misfit = Misfit(field=field, sender=pair.sender, receiver=pair.receiver, sent=call, received=received)
             return _finding(inspection, misfit)
     return None
+
+
+def find_any_passed_misfit(inspection: Inspection) -> Finding | None:
+    """Find a message of the past that did not fit, as far as the past is remembered."""
+    sent: dict[tuple[str, int, int, int, int], Call] = {}  # communicator, sender, receiver, tag, number
+    pairs = dict[MessagePair, None]()  # in the order of receives
+    for state, known, call in _messages_of(inspection, Family.SEND):
+        sent[call.communicator, known.member(state.rank), call.peer, call.tag, call.message_number] = call
+    for state, known, call in _messages_of(inspection, Family.RECEIVE):
+        incoming, receiver = call.incoming, known.member(state.rank)
+        if incoming.number and 0 <= incoming.source < len(known.ranks):
+            other = sent.get((call.communicator, incoming.source, receiver, incoming.tag, incoming.number))
+            if other is not None and _misfit_field(other, receiver, call, incoming.source) is not None:
+                pairs[MessagePair(call.communicator, known.ranks[incoming.source], state.rank)] = None
+    found = (find_passed_misfit(inspection, pair) for pair in pairs)
+    return next((finding for finding in found if finding is not None), None)
+
+
+def _messages_of(inspection: Inspection, family: Family) -> Iterator[tuple[RankState, Membership, Call]]:
+    """Yield the sends or the receives of all ranks on communicators with one side."""
+    for state in inspection.states():
+        for communicator in {call.communicator for call in state.history}:
+            known = inspection.communicator(communicator)
+            if known is not None and not known.num_first:
+                yield from ((state, known, call) for call in _past_messages(state, communicator, family))
 
 
 def _past_messages(state: RankState, communicator: str, family: Family) -> Iterator[Call]:
