@@ -78,7 +78,7 @@ def _mpirun(cluster: Cluster, ranks: list[int], rank: list[str]) -> list[list[st
     hosts = ",".join(f"n{host}:{number}" for host, number in enumerate(ranks, 1))
     shell = ["--prtemca", "plm_ssh_agent", str(cluster.remote_shell), "--prtemca", "prte_silence_shared_fs", "1"]
     carrier = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "-x", "LAB_CARRIER"]
-    words = [str(_OPEN_MPI / "mpirun"), "--allow-run-as-root", *shell, *carrier, "--host", hosts]
+    words = [str(_OPEN_MPI / "mpirun"), "--allow-run-as-root", "--bind-to", "none", *shell, *carrier, "--host", hosts]
     return [[*words, "-n", str(sum(ranks)), str(_OPEN_MPI / "python"), *rank]]
 
 
