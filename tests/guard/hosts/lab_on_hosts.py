@@ -188,8 +188,7 @@ def _run(
             code = None
         finally:
             for job in jobs:
-                job.kill()
-                job.wait()
+                _end(job, folder)
             if kill_after is not None:
                 killer.join()
     text = (folder / "outcome").read_text() if (folder / "outcome").exists() else ""
@@ -203,6 +202,17 @@ def _run(
         output=(folder / "output1").read_text(errors="replace").replace(beside, ""),
         outcome=json.loads(text.replace(beside, "")) if text else None,
     )
+
+
+def _end(job: subprocess.Popen[bytes], folder: Path) -> None:
+    """End a job that hangs, and what is left of it on any host: ranks of MPI that hang take the processors."""
+    job.terminate()
+    try:
+        job.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.wait()
+    subprocess.run(["pkill", "-KILL", "-f", str(folder)], check=False)
 
 
 def _seen(folder: Path, rank: int) -> ObservedRank:
