@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from tests.guard.hosts.cluster import Cluster, hosts_up, why_no_hosts  # noqa: E402
 from tests.guard.hosts.slurm_cluster import slurm_up  # noqa: E402
+from tests.guard.hosts.watched_start import CARRIER  # noqa: E402
 
 from paceline.lab.case import Case, all_cases  # noqa: E402
 from paceline.lab.observed_run import ObservedRank, ObservedRun  # noqa: E402
@@ -77,7 +78,7 @@ def _mpiexec(cluster: Cluster, ranks: list[int], rank: list[str]) -> list[list[s
 def _mpirun(cluster: Cluster, ranks: list[int], rank: list[str]) -> list[list[str]]:
     hosts = ",".join(f"n{host}:{number}" for host, number in enumerate(ranks, 1))
     shell = ["--prtemca", "plm_ssh_agent", str(cluster.remote_shell), "--prtemca", "prte_silence_shared_fs", "1"]
-    carrier = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "-x", "LAB_CARRIER"]
+    carrier = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "-x", CARRIER]
     words = [str(_OPEN_MPI / "mpirun"), "--allow-run-as-root", "--bind-to", "none", *shell, *carrier, "--host", hosts]
     return [[*words, "-n", str(sum(ranks)), str(_OPEN_MPI / "python"), *rank]]
 
@@ -158,7 +159,7 @@ def _run(
     """Run the commands, each on its host, the first with the outcome; kill the head once after some seconds."""
     own = {
         "PATH": f"{_BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(cluster.folder),
-        "LAB_CARRIER": "mpi4py.MPI" if case.carrier == "mpi" else "torch.distributed", "PACELINE_KEY": _KEY,
+        CARRIER: "mpi4py.MPI" if case.carrier == "mpi" else "torch.distributed", "PACELINE_KEY": _KEY,
         "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore",
     }  # fmt: skip
     if len(commands) == 1:
