@@ -142,8 +142,11 @@ def test_what_is_removed_before_a_job_is_over_stays_readable(tmp_path: Path, rin
     later = tmp_path / "ring.of-a-later-command.0"
     later.touch()
     rings.remove_files_of_ended()
-    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(("ring.", "board."))}
-    assert left == {later.name}
+    left = [path for path in tmp_path.iterdir() if path.name.startswith(("ring.", "board.", "empty."))]
+    assert all(path.stat().st_size == 0 for path in left)
+    with pytest.raises(FileExistsError):  # a later script is of the next generation
+        Recorder(tmp_path, "torch.0.0", rank=0, world_size=2)
+    assert len(rings.jobs()) == 1
     rings.remove_folder()
     assert not tmp_path.exists()
     (job,) = rings.jobs()

@@ -246,11 +246,13 @@ def _work(options: argparse.Namespace) -> int:
         return generate_share(workload, options.share, verify=options.verify, reports=options.report_files)
     # importing makes 260,000 objects that stay: the collector would look through them again and again
     gc.disable()
-    from paceline.bench.training.rank_entry import run_worker
-    from paceline.errors import InputError
+    try:
+        from paceline.bench.training.rank_entry import run_worker
+        from paceline.errors import InputError
 
-    gc.freeze()
-    gc.enable()
+        gc.freeze()
+    finally:
+        gc.enable()
 
     folder = options.folder or workload.output.folder
     if not folder:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.guard.verdict.simulated import WORLD, collective
+from tests.guard.verdict.simulated import WORLD
 
 from paceline.guard.shared_memory.layout import ANY
-from paceline.guard.verdict.diagnose import find_any_passed_misfit, find_stuck
-from paceline.guard.verdict.finding import Cause, Finding, FindingField, FindingKind
+from paceline.guard.verdict.diagnose import find_any_passed_misfit
+from paceline.guard.verdict.finding import Finding, FindingField, FindingKind
 from paceline.guard.verdict.inspection import Inspection
-from paceline.guard.verdict.snapshot import Call, Membership, RankState, Snapshot, Waiting
+from paceline.guard.verdict.snapshot import Call, Membership, RankState, Snapshot
 
 
 def _message(operation: str, peer: int, number: int, dtype: str, *, num_bytes: int = 32, tag: int = 5) -> Call:
@@ -63,29 +63,3 @@ def test_nothing_is_said_where_messages_are_not_counted_for_certain() -> None:
     assert _find(sent, received, messages_known=False) is None
     assert _find(sent, received, num_uncertain=1) is None
     assert _find(sent, received, num_first=1) is None
-
-
-def test_ranks_that_wait_for_each_other_are_explained_by_what_they_called_before() -> None:
-    """On several hosts a difference is not seen before the calls are made."""
-    made = [
-        collective("torch.new_group", 10, WORLD, sequence=1, number=0, left_ns=1, members_hash=hash_)
-        for hash_ in (7, 7, 9)
-    ]
-    waits = [
-        collective("torch.new_group", 12, WORLD, sequence=2, number=1, members_hash=9),
-        collective("torch.new_group", 12, WORLD, sequence=2, number=1, members_hash=9),
-        collective("torch.all_reduce", 13, "group", sequence=1, number=1),
-    ]
-    ranks = [
-        RankState(
-            rank=rank, threads=(Waiting(call=waits[rank]),), history=(made[rank], waits[rank]),
-            positions={WORLD: 2 if rank < 2 else 1, "group": int(rank == 2)},
-        )
-        for rank in range(3)
-    ]  # fmt: skip
-    known = {name: Membership(name=name, ranks=(0, 1, 2)) for name in (WORLD, "group")}
-    finding = find_stuck(Inspection(Snapshot(ranks=ranks, communicators=known)), cautious=False)
-    assert finding is not None
-    assert (finding.kind, finding.field) == (FindingKind.MISMATCH, FindingField.COMMUNICATOR)
-    assert finding.ranks == (2,)
-    assert finding.cause is not Cause.DIFFERENT_COLLECTIVES

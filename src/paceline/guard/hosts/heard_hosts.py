@@ -271,7 +271,7 @@ class HeardHosts(LocalRings):
 
     def _lose(self, host: KnownHost) -> None:
         """Believe nothing of a host any more, until it is heard of again and has told everything."""
-        if self._finding and host.end_sent_at:  # the job ends, and its launcher may end watchers too
+        if self._finding and (host.parent or host).end_sent_at:  # the job ends, and its launcher may end watchers too
             self._doubt(host)
             return
         why = "does not report: until it does, nothing is concluded about its ranks, and nobody sees if they fail"

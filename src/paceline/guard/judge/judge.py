@@ -320,6 +320,9 @@ class Judge:
             inside = {rank: processor_seconds(job, rank) for rank in coming if rank in marks and _waits(marks[rank])}
             if memory.stuck_patience.holds_back(finding, coming, lambda rank: _starved(job, rank), inside):
                 return None
+            if job.is_spread and not job.stands_for_others:
+                # hosts do not see each other's calls: what was wrong before explains more than who waits now
+                finding = find_passed_mismatch(self._inspection(snapshot)) or finding
         return add_latency(snapshot, finding)
 
 

@@ -7,6 +7,7 @@ records; `LocalRings` reads them from shared memory.
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 from collections.abc import Callable, Mapping
@@ -34,12 +35,13 @@ from paceline.guard.shared_memory.lifeline import open_lifeline
 from paceline.guard.verdict.finding import Finding
 from paceline.guard.verdict.rules.passed import Passed
 from paceline.guard.verdict.snapshot import Snapshot
-from paceline.process.private_files import names_in, read_private
+from paceline.process.private_files import names_in, read_private, write_private
 from paceline.process.procfs import out_of_memory_kills
 
 # what people call the world of those that another job has met
 _NAMES = {"Get_parent": "the spawned WORLD", "Connect": "the connected WORLD"}
 _MOST_PROBLEM_BYTES = 65_536
+_EMPTY = "empty."  # begins the name of a file that takes the place of a ring
 _LOST_FOLDER = "somebody removed the folder of the run, so ranks that joined after that are not seen"
 
 
@@ -161,11 +163,19 @@ class LocalRings:
         return self.jobs()
 
     def remove_files_of_ended(self) -> None:
-        """Remove the files of worlds, none of whose ranks lives here any more; what we hold of them stays readable."""
+        """Remove the files of worlds, none of whose ranks lives here any more; what we hold of them stays readable.
+
+        The names of rings stay, of empty files: a later script under the same launcher sees by them that it is another.
+        """
         worlds = {world for held in self.held_rings() for world in held.names}
-        for name in names_in(self._folder):
-            if any(name.startswith((f"ring.{world}.", f"board.{world}.")) for world in worlds):
-                (self._folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody removes the folder just now
+            for name in names_in(self._folder):
+                if any(name.startswith(f"board.{world}.") for world in worlds):
+                    (self._folder / name).unlink(missing_ok=True)
+                elif any(name.startswith(f"ring.{world}.") for world in worlds):
+                    empty = self._folder / f"{_EMPTY}{name}"
+                    write_private(empty, b"")
+                    os.replace(empty, self._folder / name)
 
     def remove_folder(self) -> None:
         """Remove the folder of the run, whose ranks are killed next; what we hold of it stays readable."""

@@ -205,6 +205,11 @@ def _unannounced_end(rank: RankEvidence, at: int) -> End:
     )  # fmt: skip
 
 
+def is_leaving(rank: RankEvidence) -> bool:
+    """Say whether a process that has told of its end is about to exit."""
+    return bool(_last_text(rank.reader, "leaves").get("leaves"))
+
+
 def _last_text(reader: RankTexts, key: str) -> dict[str, Any]:
     """Return the last of the rank's texts that has this key, or an empty one."""
     return next((text for text in reversed(reader.texts) if key in text), {})

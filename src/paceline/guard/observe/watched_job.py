@@ -12,7 +12,7 @@ from typing import Any
 
 from paceline.guard.observe.glances import Glance, glance_at
 from paceline.guard.observe.kernel_view import ProcessHandle
-from paceline.guard.observe.rank_ends import RankTexts, end_by_exception, rank_end
+from paceline.guard.observe.rank_ends import RankTexts, end_by_exception, is_leaving, rank_end
 from paceline.guard.observe.rank_starts import StartedRank, early_state
 from paceline.guard.observe.ring_reader import RingReader
 from paceline.guard.observe.watched_rank import WatchedRank
@@ -156,8 +156,10 @@ class WatchedJob:
             return {}
         living = {number: rank for number, rank in self.ranks.items() if not rank.process.has_ended()}
         since = {number: rank.reader.word(layout.ENDED_AT) for number, rank in living.items()}
-        is_lost = any(rank.process.is_lost for rank in living.values())
-        return since if all(since.values()) and not is_lost else {}
+        if not all(since.values()) or any(rank.process.is_lost for rank in living.values()):
+            return {}
+        # others keep the process: Ray, and programs that embed Python
+        return since if all(map(is_leaving, living.values())) else {}
 
     def note_memory(self) -> None:
         """Remember how much memory each rank holds, in case one is killed."""

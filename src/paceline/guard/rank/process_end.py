@@ -19,6 +19,7 @@ from paceline.guard.rank.call_sites import current_frames, frames_of
 from paceline.guard.rank.watched_process import SESSION
 from paceline.guard.shared_memory import layout
 from paceline.guard.shared_memory.last_output import put_output_aside
+from paceline.guard.shared_memory.rank_start import is_python
 from paceline.process.hidden_secrets import hide_in_message
 
 _MAX_TEXT = 2000
@@ -96,6 +97,7 @@ def _note_end(is_file: bool) -> None:
         _note_last_error()
         if is_file:
             SESSION.tell({"finished": _has_finished()})
+        SESSION.tell({"leaves": is_python()})  # a program that embeds Python goes on without it
         SESSION.finish_remarks()
         SESSION.end(layout.EXITS)
     SESSION.answer_no_more()

@@ -50,7 +50,7 @@ class RankStart:
             {
                 "rank": place.rank, "size": place.world_size, "launcher": place.launcher.name, "job": place.job,
                 "has_mpi": place.launcher.is_mpi, "local": place.local_size, "pid": os.getpid(), "began": began,
-                "folder": _working_folder(), "is_python": _is_python(),
+                "folder": _working_folder(), "is_python": is_python(),
             }
         )  # fmt: skip
         return note
@@ -70,7 +70,7 @@ class RankStart:
             write_private(self._path, f"{json.dumps(value)}\n".encode(errors="replace"), append=True)
 
 
-def _is_python() -> bool:
+def is_python() -> bool:
     """Say whether this program is Python, and not one that uses Python for a while."""
     try:
         return os.path.realpath("/proc/self/exe") == os.path.realpath(getattr(sys, "_base_executable", ""))

@@ -95,8 +95,6 @@ def find_stuck(inspection: Inspection, *, cautious: bool) -> Finding | None:
         or find_window_wait(inspection, stuck)
         or find_unset_key(inspection, stuck)
         or find_gone_partner(inspection, stuck)
-        # ranks of several hosts do not see each other's calls: what was wrong before explains more than who waits now
-        or mismatch.find_passed_mismatch(inspection)
         or find_deadlock(inspection, stuck)
     )
 

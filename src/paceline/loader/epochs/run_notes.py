@@ -11,6 +11,7 @@ import json
 import os
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,12 @@ class RunNotes:
         self._about = {"rank": rank, "world_size": world_size}
         self._loader = next(_NUMBERS)
         self._num_steps = 0
-        self._file: int | None = None  # open from the first note on: opening takes longer than a note
+        self._file: int | None = None  # open during a pass: opening takes longer than a note
+        self._close: Callable[[], object] = lambda: None
 
     def begin(self, epoch: int, num_steps: int, batch_size: int) -> None:
         """Note that a pass begins."""
+        self._end_file()  # of a pass that was left; the folder may have gone since
         self._write({"pass": epoch, "num_steps": num_steps, "batch_size": batch_size, **self._about})
 
     def step(self, step: int, delivered: DeliveredStep) -> None:
@@ -63,6 +66,11 @@ class RunNotes:
         """Note what became of the pass."""
         if self._path is not None:
             self._write({"summary": asdict(summary), "is_cut": self._num_steps >= _MAX_STEPS})
+            self._end_file()
+
+    def _end_file(self) -> None:
+        self._close()
+        self._file, self._close = None, lambda: None
 
     def _write(self, note: dict[str, Any]) -> None:
         if self._path is None:
@@ -71,7 +79,7 @@ class RunNotes:
         try:
             if self._file is None:
                 self._file = open_private(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-                weakref.finalize(self, os.close, self._file)
+                self._close = weakref.finalize(self, os.close, self._file)
             os.write(self._file, line)
         except OSError:  # the run removed its folder, or memory is full: the job matters more than its notes
             self._path = None

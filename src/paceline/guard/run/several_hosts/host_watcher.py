@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -103,13 +104,17 @@ def _watch(rings: LocalRings, watching: Watching, starter: int, folder: Path) ->
 def _end_ranks(rings: LocalRings, watching: Watching) -> None:
     """Kill the ranks of this host; if the job ends by a finding, remove first what they would leave.
 
-    A batch system that tracks processes by cgroup kills us together with them.
+    A batch system that tracks processes by cgroup kills us together with them. Ranks are stopped before: one that waits
+    for a word before a call would go on without a judge.
     """
     processes = [held.rank.process for held in rings.held_rings() if held.rank is not None]
     processes += [started.process for started, _ in rings.started()]
     if watching.finding:
+        living = [process for process in processes if not process.has_ended()]
+        for process in living:
+            process.send_signal(signal.SIGSTOP)
         rings.remove_folder()
-        remove_segments_of(process.pid for process in processes)
+        remove_segments_of(process.pid for process in living)
         watching.leave_before_ranks()
     end_all([], also=processes)
     watching.look()
