@@ -124,8 +124,8 @@ class Judge:
             if finding is not None and may_be_of_stop(job, finding):
                 finding = None
             if finding is None and job.is_spread and not job.stands_for_others:
-                inspection = self._inspection(snapshot)
-                finding = find_passed_mismatch(inspection) or find_any_passed_misfit(inspection)
+                finding = find_passed_mismatch(self._inspection(snapshot))
+                finding = finding or find_any_passed_misfit(self._inspection(snapshot))
             if finding is None and failed:
                 finding = find_first_failure(Inspection(snapshot), told_signal, was_stopped=was_stopped)
             if finding is not None:
@@ -320,8 +320,7 @@ class Judge:
             inside = {rank: processor_seconds(job, rank) for rank in coming if rank in marks and _waits(marks[rank])}
             if memory.stuck_patience.holds_back(finding, coming, lambda rank: _starved(job, rank), inside):
                 return None
-            if job.is_spread and not job.stands_for_others:
-                # hosts do not see each other's calls: what was wrong before explains more than who waits now
+            if job.is_spread and not job.stands_for_others:  # hosts do not see each other's calls as they are made
                 finding = find_passed_mismatch(self._inspection(snapshot)) or finding
         return add_latency(snapshot, finding)
 
