@@ -87,7 +87,7 @@ def find_any_passed_misfit(inspection: Inspection) -> Finding | None:
 def _messages_of(inspection: Inspection, family: Family) -> Iterator[tuple[RankState, Membership, Call]]:
     """Yield the sends or the receives of all ranks on communicators with one side."""
     for state in inspection.states():
-        for communicator in {call.communicator for call in state.history}:
+        for communicator in dict.fromkeys(call.communicator for call in state.history):  # the same order each time
             known = inspection.communicator(communicator)
             if known is not None and not known.num_first:
                 yield from ((state, known, call) for call in _past_messages(state, communicator, family))
