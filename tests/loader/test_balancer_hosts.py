@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.helpers.sample_batches import make_batch, real_rows
 
 from paceline import Batch, Jagged, run_ranks
-from paceline.batch.wire import bytes_per_row, pack, rows_of
+from paceline.batch.parcel import bytes_per_row, rows_of
 from paceline.comm import Comm
 from paceline.comm.alone_comm import AloneComm
 from paceline.errors import InputError
@@ -70,7 +70,7 @@ def test_rows_cross_within_the_limit_and_none_is_lost(
 def test_a_row_takes_as_many_bytes_as_its_parcel() -> None:
     for seed in range(20):
         batch = make_batch(seed, 5, 6)
-        sizes = [len(parcel) for parcel in pack(rows_of(batch), [1] * 6)]
+        sizes = [len(parcel) for parcel in rows_of(batch).pack(np.arange(6), np.ones(6, np.int64))]
         assert bytes_per_row(batch).tolist() == sizes
 
 

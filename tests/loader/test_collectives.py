@@ -14,12 +14,13 @@ from tests.helpers.sample_batches import make_batch, real_rows
 from tests.helpers.subgroups import run_sizes
 
 from paceline import Batch, Jagged, run_ranks
-from paceline.batch import wire
+from paceline.batch.device_rows import DeviceRows
 from paceline.comm import Comm
 from paceline.comm.alone_comm import AloneComm
 from paceline.launch import Outcome
 from paceline.loader import DisagreementError, exchange, gather_batches
 from paceline.loader.agreement.first_message import exchange_message_bytes, gather_message_bytes
+from paceline.loader.row_exchange import batch_collectives
 
 CARRIERS = ["threads", "torch", "mpi"]
 
@@ -276,8 +277,7 @@ def test_groups_may_be_arrays_and_tensors() -> None:
 
 def test_memory_that_is_not_on_the_cpu_is_handled_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The road for GPUs, taken on the CPU: the same rows, also where tensors begin at odd addresses."""
-    monkeypatch.setattr(wire, "bytes_of", lambda tensor: tensor.detach().contiguous().view(-1).view(torch.uint8))
-    monkeypatch.setattr(wire, "numbers_of", lambda tensor: tensor.to(torch.int64))
+    monkeypatch.setattr(batch_collectives, "rows_of", DeviceRows)
     for world_size in (1, 2, 3):
         cases = many_cases(world_size)
         assert values(run_ranks(hand_around, world_size, (cases,), carrier="threads")) == expected(world_size, cases)

@@ -81,9 +81,9 @@ class Batch:
         # without the schema: to send it from a worker takes longer than to look at the fields again
         return _restored, (self._fields, self.batch_size, self.num_real, self.pad_values)
 
-    def like(self, fields: dict[str, Field], num_rows: int) -> Batch:
-        """Make a batch of the same schema from fields with `num_rows` real rows. Nothing is checked."""
-        return self._with(fields, num_rows, num_rows)
+    def like(self, fields: dict[str, Field], num_rows: int, *, num_real: int | None = None) -> Batch:
+        """Make a batch of the same schema from fields with `num_rows` rows, by default all real. Nothing is checked."""
+        return self._with(fields, num_rows, num_rows if num_real is None else num_real)
 
     def emptied(self, num_rows: int, device: torch.device | str | None = None) -> Batch:
         """Return a batch of the same schema with `num_rows` rows of padding; on the same device, if none is given."""

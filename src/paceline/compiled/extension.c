@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include "kernels.h"
+#include "row_parcel_calls.h"
 #include "watching.h"
 
 #include <string.h>
@@ -442,7 +443,7 @@ static PyMethodDef functions[] = {
 
 static int prepare(PyObject *module) {
     choose_vectors();
-    return add_watching(module);
+    return add_row_parcels(module) < 0 ? -1 : add_watching(module);
 }
 
 static PyModuleDef_Slot slots[] = {

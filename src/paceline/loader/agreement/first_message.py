@@ -35,9 +35,11 @@ def exchange_message_bytes(world_size: int) -> int:
     return max(_LEAST_BYTES, _SENT_BYTES // world_size // 8 * 8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AgreementHeader:
     """What must agree, as numbers at the start of a first message whose rest is payload.
+
+    It is not frozen, as there is one in each step.
 
     Comparing numbers is all that a step costs where ranks agree. Only if they do not is the whole value described and
     gathered, to name the value of each rank.

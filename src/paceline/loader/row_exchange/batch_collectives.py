@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from paceline.batch.batch import Batch
-from paceline.batch.memory import Memory, joined, read_numbers, write_numbers, zeros_like
+from paceline.batch.memory import Memory, joined, new_messages, read_numbers, zeros_like
+from paceline.batch.parcel import rows_of
 from paceline.batch.schema import fingerprint
-from paceline.batch.wire import Rows, pack, rows_of, unpack, unpack_fields
 from paceline.comm import Comm
 from paceline.loader.agreement.batch_form import described_fields
 from paceline.loader.agreement.first_message import AgreementHeader, exchange_message_bytes, gather_message_bytes
 from paceline.loader.agreement.must_agree import MustAgree
-from paceline.loader.row_exchange.row_groups import check_each_real_row_once, digest_of, read_groups
-from paceline.plan.order import Ids
+from paceline.loader.row_exchange.row_groups import RowGroups, read_groups
 
 _NUMBER_BYTES = 8
 
@@ -33,7 +32,8 @@ def gather_batches(comm: Comm, batch: Batch) -> Batch:
     Real rows are in the order of ranks. All ranks must have the same fields and the same `batch_size`.
     """
     agreement = AgreementHeader(fingerprints=_fingerprints(batch), describe=lambda: MustAgree(chosen=_described(batch)))
-    (parcel,) = pack(rows_of(batch).head(batch.num_real), [batch.num_real])
+    rows = rows_of(batch)
+    (parcel,) = rows.pack(np.arange(batch.num_real), np.array([batch.num_real]))
     header = [*agreement.numbers(), batch.num_real, len(parcel)]
     start = len(header) * _NUMBER_BYTES
     length = gather_message_bytes(comm.world_size)
@@ -48,7 +48,8 @@ def gather_batches(comm: Comm, batch: Batch) -> Batch:
         rest[: max(0, len(parcel) - room)] = parcel[room:]
         more = comm.all_gather(rest)
         parcels = [joined([parcels[rank], more[rank, : max(0, size - room)]]) for rank, size in enumerate(sizes)]
-    return _batch_of(batch, unpack(batch.schema(), parcels, num_rows), comm.world_size * batch.batch_size)
+    order = batch.batch_size + np.arange(sum(num_rows))  # all of them as they were received
+    return rows.arrange(order, parcels, np.array(num_rows), comm.world_size * batch.batch_size)
 
 
 def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
@@ -68,12 +69,11 @@ def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
 def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[Batch, int]:
     """Do what `exchange` does; return also how many bytes of rows this rank has sent."""
     me, world_size = comm.rank, comm.world_size
-    table, problem = read_groups(groups, world_size, batch.batch_size)
-    agreement = _agreement_on_groups(batch, table, problem)
-    chosen = [_rows_of(group, me, batch) for group in table]
-    chosen[me] = chosen[me][:0]  # these stay
-    own_rows = rows_of(batch)
-    parcels = pack(own_rows.select(np.concatenate(chosen)), [rows.size for rows in chosen])
+    batch_size = batch.batch_size
+    routes = read_groups(groups, rank=me, world_size=world_size, batch_size=batch_size, num_real=batch.num_real)
+    agreement = _agreement_on_groups(batch, routes)
+    own = rows_of(batch)
+    parcels = own.pack(routes.outgoing, routes.counts)  # none of the own rows is among them
     sizes = [len(parcel) for parcel in parcels]
     # each rank must know whether any other needs a second message, so every header has the largest parcel's size
     headers = [[*agreement.numbers(), batch.num_real, max(sizes), size] for size in sizes]
@@ -87,7 +87,7 @@ def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[B
     all_headers.insert(me, headers[me])
     agreement.check(comm, all_headers, batch.device)
     num_real = [row[-3] for row in all_headers]
-    check_each_real_row_once(table, num_real, batch.batch_size)
+    routes.check_each_real_row_once(num_real, batch_size)
 
     room = length - start
     received: list[Memory] = [parcels[me]] * world_size  # nothing of this rank's own travels
@@ -100,48 +100,18 @@ def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[B
         received = [
             joined([part, more[end - count : end]]) for part, count, end in zip(received, awaited, ends, strict=True)
         ]
-    return _arranged(batch, own_rows, me, table[me], received, num_real), sum(sizes)
+    order, came = routes.order_of(me, num_real, batch_size)
+    return own.arrange(order, received, came, batch_size), sum(sizes)
 
 
 def _messages(length: int, headers: list[list[int]], parcels: Sequence[Memory], like: Memory) -> Memory:
     """Return first messages: (message, bytes), each a header and as much of its parcel as there is room for."""
-    messages = zeros_like(like, (len(headers), length))
-    if headers:
-        write_numbers(messages, headers)
-        start = len(headers[0]) * _NUMBER_BYTES
-        for message, parcel in zip(messages, parcels, strict=True):
-            part = parcel[: length - start]
-            message[start : start + len(part)] = part
+    messages = new_messages(like, length, headers)
+    for message, header, parcel in zip(messages, headers, parcels, strict=True):
+        start = len(header) * _NUMBER_BYTES
+        part = parcel[: length - start]
+        message[start : start + len(part)] = part
     return messages
-
-
-def _arranged(batch: Batch, own_rows: Rows, me: int, group: Ids, parcels: list[Memory], num_real: list[int]) -> Batch:
-    """Put the rows that stayed and those that came into the order of this rank's group."""
-    source, row = np.divmod(group, batch.batch_size)
-    real = row < np.array(num_real)[source]
-    source, row = source[real], row[real]
-    away = source != me
-    counts = np.bincount(source[away], minlength=len(num_real)).tolist()
-    came = unpack(batch.schema(), parcels, counts)
-    # rows that came stand behind the own ones: by rank, and for each rank in the order of the group
-    order = row.copy()
-    order[np.flatnonzero(away)[np.argsort(source[away], kind="stable")]] = batch.batch_size + np.arange(sum(counts))
-    return _batch_of(batch, own_rows.join(came).select(order), batch.batch_size)
-
-
-def _batch_of(batch: Batch, rows: Rows, batch_size: int) -> Batch:
-    """Return the batch of these real rows, padded."""
-    if rows.num_rows == 0:
-        return batch.emptied(batch_size)
-    fields = unpack_fields(batch.schema(), rows)
-    return batch.like({name: fields[name] for name in batch.names()}, rows.num_rows).pad_to(batch_size)
-
-
-def _rows_of(group: Ids, rank: int, batch: Batch) -> Ids:
-    """Return this rank's real rows in a group, in its order."""
-    rows = group - rank * batch.batch_size
-    real: Ids = rows[(rows >= 0) & (rows < batch.num_real)]
-    return real
 
 
 def _fingerprints(batch: Batch) -> tuple[int, ...]:
@@ -157,12 +127,14 @@ def _described(batch: Batch) -> dict[str, str]:
     return {"batch_size": f"{batch.batch_size}", **described_fields(batch.schema(), batch.pad_values)}
 
 
-def _agreement_on_groups(batch: Batch, table: list[Ids], problem: str) -> AgreementHeader:
-    digest = digest_of(table)
-
+def _agreement_on_groups(batch: Batch, groups: RowGroups) -> AgreementHeader:
     def describe() -> MustAgree:
-        sizes = ", ".join(f"{group.size} rows from {group[:3].tolist()}" for group in table)
+        sizes = ", ".join(f"{group.size} rows from {group[:3].tolist()}" for group in groups.table)
         # groups that look alike at their start are told apart by the digest
-        return MustAgree(chosen=_described(batch), derived={"groups": f"{sizes} ({digest:x})"}, problem=problem)
+        return MustAgree(
+            chosen=_described(batch), derived={"groups": f"{sizes} ({groups.digest:x})"}, problem=groups.problem
+        )
 
-    return AgreementHeader(fingerprints=(*_fingerprints(batch), digest), has_problem=bool(problem), describe=describe)
+    return AgreementHeader(
+        fingerprints=(*_fingerprints(batch), groups.digest), has_problem=bool(groups.problem), describe=describe
+    )

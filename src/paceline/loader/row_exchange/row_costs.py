@@ -14,8 +14,8 @@ import torch
 from paceline.balance import whole_costs
 from paceline.batch.batch import Batch
 from paceline.batch.jagged import Jagged
+from paceline.batch.parcel import bytes_per_row
 from paceline.batch.schema import fingerprint
-from paceline.batch.wire import bytes_per_row
 from paceline.comm import Comm
 from paceline.errors import PacelineError
 from paceline.loader.agreement.batch_form import described_fields

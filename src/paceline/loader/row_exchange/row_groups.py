@@ -2,59 +2,107 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from paceline.compiled import extension
 from paceline.errors import InputError
 from paceline.plan.order import Ids
 
+_IDS = np.dtype(np.int64)
 
-def read_groups(groups: Sequence[Any], world_size: int, batch_size: int) -> tuple[list[Ids], str]:
-    """Return the groups as arrays, and what is wrong with them: nothing is raised before all ranks know."""
-    nothing = [np.zeros(0, dtype=np.int64)] * world_size
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RowGroups:
+    """The groups of all ranks, as one rank has read them. It is not frozen, as there is one in each step.
+
+    Attributes:
+        table: The rows of each group, as rank * batch_size + row.
+        outgoing: Rows of this rank that go to others, rank after rank.
+        counts: How many go to each.
+        digest: A number that is equal for equal groups and for hardly any others.
+        problem: Why the groups cannot be used; nothing is raised before all ranks know.
+    """
+
+    table: list[Ids]
+    outgoing: Ids
+    counts: Ids
+    digest: int
+    problem: str = ""
+
+    def check_each_real_row_once(self, num_real: list[int], batch_size: int) -> None:
+        """Refuse groups that lose a real row or give a rank too many. All ranks know the same: all raise, or none."""
+        sizes = [group.size for group in self.table]
+        if sum(sizes) == len(num_real) * batch_size and max(sizes) <= batch_size:
+            return  # every row is named, and each but once
+        real = (np.arange(batch_size) < np.array(num_real)[:, None]).reshape(-1)
+        named = np.zeros(real.size, dtype=bool)
+        named[np.concatenate(self.table)] = True
+        lost = np.flatnonzero(real & ~named)
+        if lost.size:
+            rank, row = divmod(int(lost[0]), batch_size)
+            raise InputError(
+                f"groups are not a partition: {lost.size} real rows are in none of them, first row {row} of rank {rank}"
+            )
+        for rank, group in enumerate(self.table):
+            count = int(real[group].sum())
+            if count > batch_size:
+                raise InputError(f"group {rank} has {count} real rows, more than batch_size {batch_size}")
+
+    def order_of(self, rank: int, num_real: list[int], batch_size: int) -> tuple[Ids, Ids]:
+        """Return the real rows of a rank's group, and how many of them come from each other rank.
+
+        Rows that stay are given by their number. Those that come are counted from batch_size on: first what the first
+        rank sends, in the order of the group, then the next rank's.
+        """
+        group = self.table[rank]
+        counts, order = np.empty(len(num_real), np.int64), np.empty(group.size, np.int64)
+        size = extension.order_group(group, np.array(num_real), rank, batch_size, counts, order)
+        return order[:size], counts
+
+
+def read_groups(groups: Sequence[Any], *, rank: int, world_size: int, batch_size: int, num_real: int) -> RowGroups:
+    """Read what was given as groups.
+
+    Args:
+        groups: What was given.
+        rank: This rank.
+        world_size: The number of ranks.
+        batch_size: Rows of a rank.
+        num_real: Real rows of this rank.
+    """
     try:
-        arrays = [np.asarray(group) for group in groups]
-        if any(group.size and group.dtype.kind not in "iu" for group in arrays):
-            return nothing, "groups must be lists of rows: they hold something other than whole numbers"
-        table = [group.astype(np.int64).reshape(-1) for group in arrays]
+        table = [_numbers_of(group) for group in groups]
     except (TypeError, ValueError, OverflowError) as error:
-        return nothing, f"groups must be lists of rows: {error}"
+        return _unusable(world_size, f"groups must be lists of rows: {error}")
     if len(table) != world_size:
-        return nothing, f"groups must be one for each of {world_size} ranks, got {len(table)}"
-    rows, num_rows = np.concatenate(table), world_size * batch_size
-    # as unsigned numbers, negative ones are far beyond the last row
-    counts = np.bincount(np.minimum(rows.view(np.uint64), num_rows).view(np.int64), minlength=num_rows + 1)
-    if counts[-1]:
-        wrong = rows[(rows < 0) | (rows >= num_rows)][0]
-        return nothing, f"groups must hold rows from 0 to {num_rows - 1}, got {wrong}"
-    if counts.max() > 1:
-        return nothing, f"groups are not a partition: row {counts.argmax()} is named {counts.max()} times"
-    return table, ""
+        return _unusable(world_size, f"groups must be one for each of {world_size} ranks, got {len(table)}")
+    outgoing, counts = np.empty(num_real, np.int64), np.empty(world_size, np.int64)
+    routes = extension.route_rows(table, rank, batch_size, num_real, outgoing, counts)
+    if routes is None:
+        return _unusable(world_size, _what_is_wrong(np.concatenate(table), world_size * batch_size))
+    return RowGroups(table=table, outgoing=outgoing[: routes[0]], counts=counts, digest=routes[1])
 
 
-def check_each_real_row_once(table: list[Ids], num_real: list[int], batch_size: int) -> None:
-    """Refuse groups that lose a real row or give a rank too many. All ranks know the same: all raise, or none."""
-    if sum(group.size for group in table) == len(num_real) * batch_size and all(g.size <= batch_size for g in table):
-        return  # every row is named, and each but once
-    real = (np.arange(batch_size) < np.array(num_real)[:, None]).reshape(-1)
-    named = np.zeros(real.size, dtype=bool)
-    named[np.concatenate(table)] = True
-    lost = np.flatnonzero(real & ~named)
-    if lost.size:
-        rank, row = divmod(int(lost[0]), batch_size)
-        raise InputError(
-            f"groups are not a partition: {lost.size} real rows are in none of them, first row {row} of rank {rank}"
-        )
-    for rank, group in enumerate(table):
-        count = int(real[group].sum())
-        if count > batch_size:
-            raise InputError(f"group {rank} has {count} real rows, more than batch_size {batch_size}")
+def _numbers_of(group: Any) -> Ids:
+    array = np.asarray(group)
+    if array.dtype is not _IDS and array.size and array.dtype.kind not in "iu":
+        raise TypeError("they hold something other than whole numbers")
+    return np.ascontiguousarray(array.reshape(-1), np.int64)
 
 
-def digest_of(table: list[Ids]) -> int:
-    """Return a number that is equal for equal groups and for hardly any others."""
-    sizes = np.array([group.size for group in table])
-    return int.from_bytes(hashlib.blake2b(np.concatenate([sizes, *table]).tobytes(), digest_size=7).digest(), "little")
+def _unusable(world_size: int, problem: str) -> RowGroups:
+    nothing = np.zeros(0, np.int64)
+    counts = np.zeros(world_size, np.int64)
+    return RowGroups(table=[nothing] * world_size, outgoing=nothing, counts=counts, digest=0, problem=problem)
+
+
+def _what_is_wrong(rows: Ids, num_rows: int) -> str:
+    outside = rows[(rows < 0) | (rows >= num_rows)]
+    if outside.size:
+        return f"groups must hold rows from 0 to {num_rows - 1}, got {outside[0]}"
+    counts = np.bincount(rows)
+    return f"groups are not a partition: row {counts.argmax()} is named {counts.max()} times"

@@ -1,4 +1,4 @@
-"""Rows of a batch as bytes, and back: all fields in one buffer, so no dtype changes and a few calls move everything.
+"""Rows of a batch on a device, sent as parcels of bytes: few calls of torch pack all fields.
 
 Everything of fixed size lies in a matrix with one line for each row: the dense fields, then the lengths of the jagged
 ones. The rest, values and weights, lies in an arena, where a list is found by start and size. The arena counts in units
@@ -18,19 +18,7 @@ from numpy.typing import NDArray
 
 from paceline.batch.batch import Batch
 from paceline.batch.jagged import Jagged
-from paceline.batch.memory import (
-    Memory,
-    bytes_of,
-    joined,
-    lists_of,
-    numbers_of,
-    scaled,
-    starts_of,
-    taken,
-    tensor_of,
-    together,
-    viewed,
-)
+from paceline.batch.memory import bytes_of, lists_of, scaled, starts_of, tensor_of, viewed
 from paceline.batch.schema import FieldSchema, Schema, TensorSchema
 
 _LENGTH_BYTES = 8
@@ -46,16 +34,16 @@ class Lists:
         starts: Where each list starts in the arena: (row, list).
     """
 
-    arena: Memory
-    sizes: Memory
-    starts: Memory
+    arena: torch.Tensor
+    sizes: torch.Tensor
+    starts: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
     """Rows of some schema: what has a fixed size, as (row, byte), and the lists of the jagged fields, if any."""
 
-    fixed: Memory
+    fixed: torch.Tensor
     lists: Lists | None = None
 
     @property
@@ -65,30 +53,50 @@ class Rows:
 
     def select(self, order: NDArray[np.int64]) -> Rows:
         """Return these rows in this order; the arena is shared."""
-        fixed = taken(self.fixed, order)
+        rows = torch.from_numpy(order).to(self.fixed.device)
+        fixed = self.fixed.index_select(0, rows)
         if self.lists is None:
             return Rows(fixed=fixed)
-        sizes, starts = taken(self.lists.sizes, order), taken(self.lists.starts, order)
+        sizes, starts = self.lists.sizes.index_select(0, rows), self.lists.starts.index_select(0, rows)
         return Rows(fixed=fixed, lists=Lists(arena=self.lists.arena, sizes=sizes, starts=starts))
-
-    def head(self, count: int) -> Rows:
-        """Return the first rows; the arena is shared."""
-        if self.lists is None:
-            return Rows(fixed=self.fixed[:count])
-        lists = Lists(arena=self.lists.arena, sizes=self.lists.sizes[:count], starts=self.lists.starts[:count])
-        return Rows(fixed=self.fixed[:count], lists=lists)
 
     def join(self, other: Rows) -> Rows:
         """Return the rows of both, which must have the same schema."""
-        fixed = joined([self.fixed, other.fixed])
+        fixed = torch.cat([self.fixed, other.fixed])
         if self.lists is None or other.lists is None:
             return Rows(fixed=fixed)
         lists = Lists(
-            arena=joined([self.lists.arena, other.lists.arena]),
-            sizes=joined([self.lists.sizes, other.lists.sizes]),
-            starts=joined([self.lists.starts, other.lists.starts + len(self.lists.arena)]),
+            arena=torch.cat([self.lists.arena, other.lists.arena]),
+            sizes=torch.cat([self.lists.sizes, other.lists.sizes]),
+            starts=torch.cat([self.lists.starts, other.lists.starts + len(self.lists.arena)]),
         )
         return Rows(fixed=fixed, lists=lists)
+
+
+class DeviceRows:
+    """The rows of one batch in the memory of a device; `HostRows` does the same in the host's.
+
+    Args:
+        batch: The batch.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch, self._rows = batch, rows_of(batch)
+
+    def pack(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> list[torch.Tensor]:
+        """Return rows as parcels: the first counts[0] of them, then counts[1], and so on."""
+        return pack(self._rows.select(rows), counts.tolist())
+
+    def arrange(
+        self, order: NDArray[np.int64], parcels: Sequence[torch.Tensor], counts: NDArray[np.int64], num_rows: int
+    ) -> Batch:
+        """Return a batch of own rows, by their number, and of received ones, counted from `batch_size` on."""
+        batch = self._batch
+        if not len(order):
+            return batch.emptied(num_rows)
+        rows = self._rows.join(unpack(batch.schema(), parcels, counts.tolist())) if parcels else self._rows
+        fields = unpack_fields(batch.schema(), rows.select(order))
+        return batch.like({name: fields[name] for name in batch.names()}, len(order)).pad_to(num_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,62 +159,52 @@ def rows_of(batch: Batch) -> Rows:
     lines = [bytes_of(_dense(batch, field)).reshape(num_rows, -1) for field, begin, end in layout.dense if end > begin]
     if not layout.jagged:
         if lines:
-            return Rows(fixed=joined(lines, 1))
+            return Rows(fixed=torch.cat(lines, 1))
         return Rows(fixed=bytes_of(torch.zeros(0, device=batch.device)).reshape(num_rows, 0))
     fields = [_jagged(batch, field) for field, _ in layout.jagged]
-    grids = [numbers_of(field.lengths).reshape(len(field.keys), num_rows) for field in fields]
-    lengths = together(joined(grids).T)  # (row, column)
+    grids = [field.lengths.to(torch.int64).reshape(len(field.keys), num_rows) for field in fields]
+    lengths = torch.cat(grids).T.contiguous()  # (row, column)
     sizes = scaled(lengths, layout.columns, layout.units_per_value)
     pieces = [bytes_of(tensor) for field in fields for tensor in (field.values, field.weights) if tensor is not None]
     return Rows(
-        fixed=joined([*lines, viewed(lengths, 1)], 1),
+        fixed=torch.cat([*lines, viewed(lengths, 1)], 1),
         lists=Lists(
-            arena=viewed(joined(pieces), layout.unit),
+            arena=viewed(torch.cat(pieces), layout.unit),
             sizes=sizes,
-            starts=starts_of(together(sizes.T)).T,  # a batch has its lists key after key, not row after row
+            starts=starts_of(sizes.T.contiguous()).T,  # a batch has its lists key after key, not row after row
         ),
     )
 
 
-def bytes_per_row(batch: Batch) -> NDArray[np.int64]:
-    """Return the bytes that each row of a batch takes in a parcel. Without jagged fields all take the same."""
-    layout = _format_of(batch.schema())
-    numbers = np.full(batch.batch_size, layout.fixed_bytes, np.int64)
-    for field, _ in layout.jagged:
-        lengths = _jagged(batch, field).lengths.view(len(field.keys), -1).sum(0).cpu().numpy()
-        numbers += lengths * (field.values.row_bytes + (0 if field.weights is None else field.weights.row_bytes))
-    return numbers
-
-
-def pack(rows: Rows, counts: Sequence[int]) -> list[Memory]:
+def pack(rows: Rows, counts: Sequence[int]) -> list[torch.Tensor]:
     """Return consecutive rows as parcels of bytes, with counts[i] rows in parcel i."""
     parcels, begin, at = [], 0, 0
-    flat = together(rows.fixed).reshape(-1)
+    flat = rows.fixed.contiguous().reshape(-1)
     width = rows.fixed.shape[1]
-    arena: Memory = None if rows.lists is None else lists_of(rows.lists.arena, rows.lists.starts, rows.lists.sizes)
+    arena = None if rows.lists is None else lists_of(rows.lists.arena, rows.lists.starts, rows.lists.sizes)
     for count in counts:
         parcel = flat[begin * width : (begin + count) * width]
-        if rows.lists is not None:
+        if rows.lists is not None and arena is not None:
             size = int(rows.lists.sizes[begin : begin + count].sum())
-            parcel = joined([parcel, viewed(arena[at : at + size], 1)])
+            parcel = torch.cat([parcel, viewed(arena[at : at + size], 1)])
             at += size
         parcels.append(parcel)
         begin += count
     return parcels
 
 
-def unpack(schema: Schema, parcels: Sequence[Memory], counts: Sequence[int]) -> Rows:
+def unpack(schema: Schema, parcels: Sequence[torch.Tensor], counts: Sequence[int]) -> Rows:
     """Return the rows of the parcels, one parcel after the other; the reverse of `pack`."""
     layout = _format_of(schema)
     ends = [count * layout.fixed_bytes for count in counts]
-    fixed = joined([parcel[:end] for parcel, end in zip(parcels, ends, strict=True)])
-    fixed = together(fixed).reshape(sum(counts), layout.fixed_bytes)
+    fixed = torch.cat([parcel[:end] for parcel, end in zip(parcels, ends, strict=True)])
+    fixed = fixed.contiguous().reshape(sum(counts), layout.fixed_bytes)
     if not layout.jagged:
         return Rows(fixed=fixed)
-    arena = joined([parcel[end:] for parcel, end in zip(parcels, ends, strict=True)])
-    lengths = viewed(together(fixed[:, layout.dense_bytes :]), 8)
+    arena = torch.cat([parcel[end:] for parcel, end in zip(parcels, ends, strict=True)])
+    lengths = viewed(fixed[:, layout.dense_bytes :].contiguous(), 8)
     sizes = scaled(lengths, layout.columns, layout.units_per_value)
-    lists = Lists(arena=viewed(_aligned(arena), layout.unit), sizes=sizes, starts=starts_of(sizes))
+    lists = Lists(arena=viewed(arena, layout.unit), sizes=sizes, starts=starts_of(sizes))
     return Rows(fixed=fixed, lists=lists)
 
 
@@ -215,38 +213,29 @@ def unpack_fields(schema: Schema, rows: Rows) -> dict[str, torch.Tensor | Jagged
     layout, num_rows = _format_of(schema), rows.num_rows
     fields: dict[str, torch.Tensor | Jagged] = {}
     for field, begin, end in layout.dense:
-        content = together(rows.fixed[:, begin:end]).reshape(-1)
+        content = rows.fixed[:, begin:end].contiguous().reshape(-1)
         fields[field.name] = tensor_of(content, field.values.dtype, (num_rows, *field.values.trailing))
     if rows.lists is None:
         return fields
-    sizes, starts = together(rows.lists.sizes.T), rows.lists.starts.T  # (list, row)
+    sizes, starts = rows.lists.sizes.T.contiguous(), rows.lists.starts.T  # (list, row)
     content = viewed(lists_of(rows.lists.arena, starts, sizes), 1)
-    lengths = together(viewed(together(rows.fixed[:, layout.dense_bytes :]), 8).T)
+    lengths = viewed(rows.fixed[:, layout.dense_bytes :].contiguous(), 8).T.contiguous()
     tensors, at = [], 0
     for tensor, column, num_keys in layout.tensors:
         num_values = int(lengths[column : column + num_keys].sum())
         size = num_values * tensor.row_bytes
         shape = (num_values, *tensor.trailing)
-        tensors.append(tensor_of(together(content[at : at + size]), tensor.dtype, shape))
+        tensors.append(tensor_of(content[at : at + size].contiguous(), tensor.dtype, shape))
         at += size
     remaining = iter(tensors)
     for field, column in layout.jagged:
         assert field.lengths is not None  # it is jagged
         grid = lengths[column : column + len(field.keys)]
-        # copied, because torch refuses an array whose lines are an odd number of bytes apart, even a single line
-        as_tensor = torch.from_numpy(grid.copy()) if isinstance(grid, np.ndarray) else grid
         values = next(remaining)
         weights = None if field.weights is None else next(remaining)
-        flat = as_tensor.to(field.lengths.dtype).view(-1)
+        flat = grid.to(field.lengths.dtype).view(-1)
         fields[field.name] = Jagged.unchecked(field.keys, values, flat, weights)
     return fields
-
-
-def _aligned(memory: Memory) -> Memory:
-    """Return bytes at an address that is aligned for numbers: a slice of a message can start anywhere."""
-    if isinstance(memory, np.ndarray):
-        return memory if memory.ctypes.data % 8 == 0 else memory.copy()
-    return memory  # `viewed` takes care of it
 
 
 def _dense(batch: Batch, field: FieldSchema) -> torch.Tensor:
