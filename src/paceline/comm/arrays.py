@@ -51,7 +51,7 @@ def like(result: NDArray[Any], original: Any) -> Any:
 def check_counts(array: Any, send_counts: Sequence[int], receive_counts: Sequence[int], world_size: int) -> None:
     """Refuse counts that cannot be: every carrier would fail in a way of its own."""
     for name, counts in (("send_counts", send_counts), ("receive_counts", receive_counts)):
-        if len(counts) != world_size or any(count < 0 for count in counts):
+        if len(counts) != world_size or min(counts) < 0:
             raise InputError(f"{name} must be {world_size} counts of at least 0, got {list(counts)}")
     if not array.shape or sum(send_counts) != array.shape[0]:
         raise InputError(f"send_counts {list(send_counts)} must add up to the rows of an array of {tuple(array.shape)}")

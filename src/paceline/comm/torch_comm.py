@@ -98,11 +98,11 @@ class TorchComm:
     @_says_who_failed
     def all_gather(self, array: Array) -> Array:
         """Return all ranks' arrays, stacked."""
-        own = _tensor(array)
-        result = own.new_empty((self.world_size, *own.shape))
+        own, world_size = _tensor(array), len(self._ranks)
+        result = torch.empty((world_size, *own.shape), dtype=own.dtype, device=own.device)
         content = _bytes(own)
-        if self._passes_around and content.numel() * self.world_size <= _DIRECT_BYTES:
-            dist.all_to_all_single(_bytes(result), content.repeat(self.world_size), group=self._group)
+        if self._passes_around and content.numel() * world_size <= _DIRECT_BYTES:
+            dist.all_to_all_single(_bytes(result), torch.cat([content] * world_size), group=self._group)
         elif own.numel():
             _all_gather(_bytes(result), content, self._group)
         return _like(result, array)
@@ -112,6 +112,10 @@ class TorchComm:
         """Send rows to every rank and return the rows that came."""
         check_counts(array, send_counts, receive_counts, self.world_size)
         own = _tensor(array)
+        if own.dtype is torch.uint8 and own.dim() == 1:  # bytes already, as batches are
+            result = torch.empty(sum(receive_counts), dtype=torch.uint8, device=own.device)
+            dist.all_to_all_single(result, own, list(receive_counts), list(send_counts), self._group)
+            return _like(result, array)
         result = own.new_empty((sum(receive_counts), *own.shape[1:]))
         width = math.prod(own.shape[1:]) * own.element_size()
         dist.all_to_all_single(
@@ -153,16 +157,19 @@ class TorchComm:
 
 
 def _tensor(array: Any) -> torch.Tensor:
+    if type(array) is np.ndarray and array.flags.c_contiguous:
+        return torch.from_numpy(array)
     if isinstance(array, torch.Tensor):
         return array.detach().resolve_conj().resolve_neg().contiguous()
     if isinstance(array, np.ndarray):
-        return torch.from_numpy(array if array.flags.c_contiguous else array.copy())
+        return torch.from_numpy(array.copy())
     raise InputError(f"expected a numpy array or a torch tensor, got {type(array).__name__}")
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's memory as bytes: every dtype travels, and none is promoted."""
-    return tensor.reshape(-1).view(torch.uint8)
+    flat = tensor if tensor.dim() == 1 else tensor.view(-1)
+    return flat if flat.dtype is torch.uint8 else flat.view(torch.uint8)
 
 
 def _like(result: torch.Tensor, array: Array) -> Array:
