@@ -78,6 +78,7 @@ class EpochPass:
                 delivered.seconds_waited = time.perf_counter() - asked
                 self._tally.note_step(delivered.seconds_waited, delivered.statistics)
                 yield delivered
+                del delivered  # so that its batch can go as soon as the loop has no use for it
                 asked = time.perf_counter()
                 self._tally.seconds = asked - began
             self._end(delivery.problem)

@@ -215,10 +215,11 @@ class Loader(Closeable):
         is_shown = is_wanted(self._options.progress, self.comm.rank)
         with self._open_pass(), ProgressBar(f"epoch {planned.epoch}", planned.num_steps, is_shown=is_shown) as bar:
             self._notes.begin(planned.epoch, planned.num_steps, self.batch_size)
-            for step, delivered_step in enumerate(epoch_pass.over(self._feed.steps_of(planned))):
+            for delivered_step in epoch_pass.over(self._feed.steps_of(planned)):
+                self._notes.step(delivered.num_steps, delivered_step)
                 delivered.note(delivered_step)
-                self._notes.step(step, delivered_step)
                 yield delivered_step.batch
+                del delivered_step  # the loop alone holds its batch while the next is loaded; `enumerate` would, too
                 bar.step()
         delivered.has_ended = True
         assert epoch_pass.summary is not None

@@ -51,11 +51,12 @@ class AloneDelivery:
     problem: Problem | None = None
 
     def __init__(self, received: ReceivedSteps, first: LoadedStep, resources: PassResources) -> None:
-        self._received, self._first, self._resources = received, first, resources
+        self._received, self._resources = received, resources
+        self._first: LoadedStep | None = first
 
     def take(self, step: int) -> DeliveredStep:
         """Return the batch of the next step."""
-        loaded = self._first if step == 0 else self._received.receive(step)
+        loaded, self._first = self._first or self._received.receive(step), None
         raise_problem([loaded.problem], rank=self._resources.comm.rank)
         delivered = _as_loaded(loaded)
         self._resources.check_costs(delivered.batch)
@@ -87,16 +88,18 @@ class AlarmedDelivery:
         check: Check,
         device: torch.device,
     ) -> None:
-        self._received, self._first, self._num_steps = received, first, num_steps
+        self._received, self._num_steps = received, num_steps
         self._resources, self._check, self._device = resources, check, device
         self._alarm: PassAlarm | None = None
-        self._ahead: LoadedStep | None = None
+        self._ahead: LoadedStep | None = first
         self.problem: Problem | None = None
 
     def take(self, step: int) -> DeliveredStep | None:
         """Return the batch of the next step."""
         if step == 0:
-            return _as_loaded(self._first)
+            loaded, self._ahead = self._ahead, None
+            assert loaded is not None  # given at the beginning
+            return _as_loaded(loaded)
         if self._alarm is None:  # nobody needs it before the first batch is handed out
             self._alarm = self._resources.begin_alarm()
         self.problem = self._alarm.problem_at(step)
@@ -155,7 +158,8 @@ class BalancedDelivery:
         balancer: SampleBalancer,
         device: torch.device,
     ) -> None:
-        self._received, self._first, self._num_steps = received, first, num_steps
+        self._received, self._num_steps = received, num_steps
+        self._first: LoadedStep | None = first
         self._resources, self._balancer, self._device = resources, balancer, device
         self._under_way: deque[tuple[BalancingSamples, LoadedStep]] = deque()
         self._num_started = 0
@@ -175,7 +179,7 @@ class BalancedDelivery:
         return DeliveredStep(batch=batch, ids=ids, skipped=_skipped(loaded), statistics=statistics)
 
     def _start(self) -> None:
-        loaded = self._received.receive(self._num_started) if self._num_started else self._first
+        loaded, self._first = self._first or self._received.receive(self._num_started), None
         self._num_started += 1
         batch = loaded.batch if loaded.batch is not None else self._received.padding(loaded.num_rows)
         problem = "" if loaded.problem is None else str(loaded.problem)

@@ -43,11 +43,11 @@ class StepFeed:
             with DEATHS.held_back():
                 while (loaded := DEATHS.take(batches)) is not None:
                     yield loaded
+                    del loaded  # no batch is held here while the next is loaded
             return
         pins = self._settings.get("pin_memory", False)
         for request in self._requests:
-            loaded = self._step_loader[request]
-            yield loaded.pin_memory() if pins else loaded
+            yield self._step_loader[request].pin_memory() if pins else self._step_loader[request]
 
     def end_workers(self) -> None:
         """End workers that have stayed after their pass; the next pass starts new ones."""
