@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from paceline.loader.row_exchange.balancer import StepStatistics
@@ -108,7 +108,8 @@ class Tally:
 
     def to_json(self) -> dict[str, Any]:
         """Return it in a form that travels."""
-        return {**asdict(self), "skipped_samples": sorted(self.skipped_samples)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # asdict would copy all that is in them
+        return {**values, "skipped_samples": sorted(self.skipped_samples)}
 
 
 def summarise(tallies: Sequence[Tally], *, epoch: int, counts: Summary | None) -> EpochSummary:
