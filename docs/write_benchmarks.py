@@ -102,8 +102,39 @@ def packing_rows(figures: Figures) -> Iterator[Row]:
 def ranking_rows(figures: Figures) -> Iterator[Row]:
     """Yield a row for each job."""
     for name, row in figures.items():
-        difference = f"{row['largest_difference_of_a_loss']:.1e}"
+        difference = f"{row['largest_difference_of_a_loss']:.1e}" if "largest_difference_of_a_loss" in row else ""
         yield name, str(row["num_steps"]), ", ".join(f"{area:.4f}" for area in row["auc"]), difference
+
+
+def host_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each number of ranks and each way to even out work."""
+    for ranks, table in figures["linear"].items():
+        for way in ("by hosts", "limited", "flat", "dealt anew"):
+            row = table[way]
+            crossing = f"{row['bytes'] / 1e6:,.1f} MB, {row['bytes'] / table['all rows']['bytes']:.1%}"
+            imbalance = f"{table['as they are']['max_over_mean']:.2f} to {row['max_over_mean']:.4f}"
+            yield f"{int(ranks):,}", way, crossing, imbalance, f"{row['processor_ms']:.1f} ms"
+
+
+def overhead_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each number of workers and each length of a step."""
+    for case in figures["cases"]:
+        name = f"{case['workers']} workers, {case['compute_seconds'] * 1e3:g} ms"
+        rate = f"{ratio(case['of_bare_with_the_same_reader'])}, {case['rate_verdict']}"
+        processor = ratio(case["cpu_of_bare_with_the_same_reader"])
+        first = f"{ratio(case['first_batch_of_bare'])}, {case['first_batch_verdict']}"
+        dlio = f"{ratio(case['of_dlio'])}, {case['dlio_verdict']}" if "of_dlio" in case else ""
+        yield name, ratio(case["of_bare"]), rate, processor, first, dlio
+
+
+def evened_rows(figures: Figures) -> Iterator[Row]:
+    """Yield a row for each length of a step and each way to even it out."""
+    for case in figures["cases"]:
+        for mode, row in case["modes"].items():
+            said = f", {case['exchange_verdict']}" if mode == "exchange" else ""
+            of_none = "" if mode == "none" else f"{ratio(row['of_none'])}{said}"
+            processor = f"{row['processor_microseconds_per_sample']:.0f} µs"
+            yield f"{case['milliseconds_of_a_step']:g} ms", mode, f"{row['utilisation']:.1f} %", of_none, processor
 
 
 SECTIONS = [
@@ -144,6 +175,16 @@ Speed-up over one torch call per field on gloo, by the clock and in processor ti
         rows=exchange_rows,
     ),
     Section(
+        title="Rows between hosts",
+        record="host_balance",
+        text="""\
+Simulated, 8 ranks on each host, 64 rows of lognormal length on each rank; the [page on balance](balance.md#hosts)
+describes the ways. Bytes are those that cross between hosts in a step, all of them and as a share of all rows; deciding
+is the time of one processor. Goal: 60 ms for 16,384 ranks.""",
+        columns=("ranks", "way", "between hosts", "heaviest rank over the mean", "deciding"),
+        rows=host_rows,
+    ),
+    Section(
         title="Packing",
         record="packing",
         text="""\
@@ -161,6 +202,28 @@ whole steps allow it, work of 1.02, 1 µs and 16 bytes per sample for a million 
 largest difference between the loss of a step and that of one rank.""",
         columns=("", "steps", "AUC", "largest difference in loss"),
         rows=ranking_rows,
+    ),
+    Section(
+        title="The benchmark of input pipelines",
+        record="bench_overhead",
+        text="""\
+`paceline bench run` on two MPI ranks, watched, relative to a bare loop of torch's DataLoader over the same 2,000 npz
+files: one that reads with numpy, and one with the benchmark's own reader, which shows what the harness costs. A step
+takes an emulated accelerator 2 ms, or no time at all: then both ranks spin in their barriers, and on two cores whoever
+watches takes time from them. Goals: 0.95 of the samples/s with the same reader, 1.1 of the time from launch to the
+first batch, 5 times DLIO 2.0.0.""",
+        columns=("workers, step", "samples/s", "with the same reader", "processor time", "first batch", "of DLIO"),
+        rows=overhead_rows,
+    ),
+    Section(
+        title="Even work in the benchmark",
+        record="bench_balance",
+        text="""\
+`paceline bench run ragged` on two gloo ranks: utilisation with each `reader.balance`, and relative to `none` in the
+same round. Moving rows pays where a step takes 20 ms, and hardly where it takes 2 ms. Goal for `exchange`: never below
+`none`, that is 0.98 at least, since runs of the same kind differ that much.""",
+        columns=("step", "reader.balance", "utilisation", "of none", "processor time of a sample"),
+        rows=evened_rows,
     ),
 ]
 

@@ -65,7 +65,8 @@ print(json.dumps(dict(number=len(names), compiled=compiled, recorder=RecorderInU
 
 
 def test_help_and_import_do_not_even_load_numpy() -> None:
-    code = "import paceline\nfrom paceline.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    code = "import paceline, paceline.launch.mpiexec\nfrom paceline.cli import main\n"
+    code += "try: main(['--help'])\nexcept SystemExit: pass"
     assert run(code + LOOK.format(heavy=HEAVY))["numpy"] is False
 
 

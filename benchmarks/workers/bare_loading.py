@@ -1,4 +1,4 @@
-"""What people write without a benchmark: torch's DataLoader over npz files, and a barrier in each step.
+"""What people write without a benchmark: torch's DataLoader over npz files, and in each step a pause and a barrier.
 
 With a workload as the last argument, files are read by the benchmark's own reader instead of numpy's.
 """
@@ -17,6 +17,7 @@ from mpi4py import MPI
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 FOLDER, NUM_FILES, BATCH, EPOCHS, WORKERS = sys.argv[1], *map(int, sys.argv[2:6])
+COMPUTE, RESULT, WORKLOAD = float(sys.argv[6]), Path(sys.argv[7]), (*sys.argv[8:], None)[0]
 
 
 class SameReader(Dataset):
@@ -55,7 +56,7 @@ class Files(Dataset):
 def main():
     warnings.filterwarnings("ignore", "The given NumPy array is not writable")
     comm = MPI.COMM_WORLD
-    dataset = SameReader(sys.argv[7]) if sys.argv[7:] else Files()
+    dataset = SameReader(WORKLOAD) if WORKLOAD else Files()
     sampler = DistributedSampler(dataset, comm.size, comm.rank, seed=123, drop_last=True)
     loader = DataLoader(dataset, BATCH, sampler=sampler, num_workers=WORKERS, drop_last=True)
     first, seconds, cpu = None, [], 0.0
@@ -72,6 +73,8 @@ def main():
             if first is None:
                 first = time.time() - float(os.environ["BEGAN"])
             assert len(batch) == BATCH
+            if COMPUTE:
+                time.sleep(COMPUTE)
             comm.Barrier()
         seconds.append(time.perf_counter() - began)
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)  # they end with each epoch
@@ -84,7 +87,7 @@ def main():
             "rates": [samples / each for each in slowest],
             "cpu_us_per_sample": 1e6 * sum(each[2] for each in told) / samples / EPOCHS,
         }
-        Path(sys.argv[6]).write_text(json.dumps(result))
+        RESULT.write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

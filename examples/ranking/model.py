@@ -1,4 +1,4 @@
-"""A ranking model in the manner of HSTU: pointwise attention over what a user has watched, then a score per candidate.
+"""A ranking model in the manner of HSTU: pointwise attention over what a user has watched, then scores per candidate.
 
 A sample is one sequence: the events of a history, and behind them the candidates, whose ratings are not known yet.
 Sequences lie one after the other, without padding, and no sequence sees another. So it makes no difference to a sample
@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from data import LONGEST_HISTORY, NUM_ACTIONS, NUM_CANDIDATES
+from data import LONGEST_HISTORY, NUM_ACTIONS, NUM_CANDIDATES, RATINGS
 from torch import nn
 from torch.nn import functional
 
@@ -32,10 +32,10 @@ class Ranker(nn.Module):
             nn.init.normal_(embedding.weight, std=0.1)
         self.layers = nn.ModuleList(Layer(width) for _ in range(NUM_LAYERS))
         self.norm = nn.LayerNorm(width)
-        self.score = nn.Sequential(nn.Linear(2 * width, width), nn.SiLU(), nn.Linear(width, 1))
+        self.score = nn.Sequential(nn.Linear(2 * width, width), nn.SiLU(), nn.Linear(width, len(RATINGS)))
 
     def forward(self, items: torch.Tensor, actions: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Return the scores of the candidates, (sequences, candidates).
+        """Return the scores of the candidates, (sequences, candidates, ratings): one for each label.
 
         Args:
             items: The items of all sequences, one sequence after the other.
@@ -48,8 +48,7 @@ class Ranker(nn.Module):
             states = layer(states, lengths.tolist())
         ends = lengths.cumsum(0)
         candidates = ends[:, None] - torch.arange(NUM_CANDIDATES, 0, -1)  # (sequences, candidates)
-        seen = torch.cat([self.norm(states[candidates]), watched[candidates]], dim=-1)
-        scores: torch.Tensor = self.score(seen).squeeze(-1)
+        scores: torch.Tensor = self.score(torch.cat([self.norm(states[candidates]), watched[candidates]], dim=-1))
         return scores
 
 

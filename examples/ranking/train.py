@@ -20,15 +20,18 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from data import NUM_CANDIDATES, Histories, Watched, generate, read
+from data import LIKED, NUM_CANDIDATES, RATINGS, Histories, Watched, generate, read
 from model import WIDTH, Ranker, area_under_curve
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel
 
 from paceline import Batch, Comm, Jagged, Loader, PackPlan, connect, packed
 from paceline.balance import quadratic
 from paceline.loader import MeanLoss, StepPacker, save_whole
+
+LABELS_PER_ROW = NUM_CANDIDATES * len(RATINGS)
 
 
 def main() -> None:
@@ -101,7 +104,7 @@ def train(options: argparse.Namespace, comm: Comm, trained: nn.Module, model: Ra
             began, first = time.perf_counter(), len(job.losses)
             job.train_epoch(steps_of(loader))
             seconds = time.perf_counter() - began
-            job.areas.append(judge(trained, judged))
+            job.areas.append(judge(job.averaged, judged))
             if comm.rank == 0:
                 tell_epoch(epoch, job.losses[first:], job.areas[-1], seconds, loader)
             epoch += 1
@@ -124,6 +127,7 @@ class Job:
         self._options, self._comm, self._trained, self._model = options, comm, trained, model
         self._loader, self._mean = loader, mean
         self._optimiser = make_optimiser(model)
+        self.averaged = AveragedModel(model, avg_fn=follow)  # the model that is judged
         self.losses: list[float] = []  # of each step, over all ranks
         self.areas: list[float] = []  # after each epoch
 
@@ -150,7 +154,7 @@ class Job:
 
     def _step(self, batches: list[Batch]) -> float:
         """Train on the batches of a step; return the mean loss of all ranks."""
-        count = self._mean.start(sum(batch.num_real for batch in batches) * NUM_CANDIDATES)
+        count = self._mean.start(sum(batch.num_real for batch in batches) * LABELS_PER_ROW)
         self._optimiser.zero_grad()
         total = torch.zeros(())
         for number, batch in enumerate(batches, 1):
@@ -159,6 +163,7 @@ class Job:
                 count.mean(loss_sum).backward()  # type: ignore[no-untyped-call]
             total += loss_sum.detach()
         self._optimiser.step()
+        self.averaged.update_parameters(self._model)
         return float(self._comm.all_reduce(total)) / max(1, count.total())
 
     def save(self, loader_state: dict[str, Any]) -> None:
@@ -166,6 +171,7 @@ class Job:
         if self._options.checkpoint:
             state = {
                 "model": self._model.state_dict(),
+                "averaged": self.averaged.state_dict(),
                 "optimiser": self._optimiser.state_dict(),
                 "loader": loader_state,
                 "losses": self.losses,
@@ -177,6 +183,7 @@ class Job:
         """Continue from a checkpoint."""
         state = torch.load(self._options.checkpoint, weights_only=True)
         self._model.load_state_dict(state["model"])
+        self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])
         self._loader.load_state_dict(state["loader"])
         self.losses, self.areas = state["losses"], state["auc"]
@@ -184,7 +191,12 @@ class Job:
 
 def make_optimiser(model: nn.Module) -> torch.optim.Optimizer:
     """Return the optimiser of all runs."""
-    return torch.optim.Adam(model.parameters(), lr=3e-3, eps=1e-6)
+    return torch.optim.AdamW(model.parameters(), lr=3e-3, eps=1e-6, weight_decay=0.5)
+
+
+def follow(average: torch.Tensor, weight: torch.Tensor, num_averaged: torch.Tensor | int) -> torch.Tensor:
+    """Move an average towards a weight: by a hundredth at each step, and by more in the first ones."""
+    return torch.lerp(average, weight, max(0.01, 9 / (10 + int(num_averaged))))
 
 
 def tokens_of(batch: Batch) -> torch.Tensor:
@@ -244,9 +256,14 @@ def tell_epoch(epoch: int, losses: list[float], area: float, seconds: float, loa
 
 def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
     """Return the sum of the losses of the real rows."""
+    return functional.binary_cross_entropy_with_logits(scores_of(model, batch), labels_of(batch), reduction="sum")
+
+
+def labels_of(batch: Batch) -> torch.Tensor:
+    """Return the labels of the real rows, (rows, candidates, ratings)."""
     labels = batch.real("labels")
     assert isinstance(labels, torch.Tensor)
-    return functional.binary_cross_entropy_with_logits(scores_of(model, batch), labels, reduction="sum")
+    return labels
 
 
 def scores_of(model: nn.Module, batch: Batch) -> torch.Tensor:
@@ -262,12 +279,11 @@ def scores_of(model: nn.Module, batch: Batch) -> torch.Tensor:
 @torch.no_grad()
 def judge(model: nn.Module, loader: Loader) -> float:
     """Return the area under the curve over every sample exactly once, the same on all ranks."""
-    model = model.module if isinstance(model, DistributedDataParallel) else model
     scores, labels = [], []
     for batch in loader:
-        scores.append(scores_of(model, batch))
-        labels.append(batch.real("labels"))
-    results = loader.gather_real({"scores": torch.cat(scores), "labels": torch.cat(labels)})  # type: ignore[arg-type]
+        scores.append(scores_of(model, batch)[..., LIKED])
+        labels.append(labels_of(batch)[..., LIKED])
+    results = loader.gather_real({"scores": torch.cat(scores), "labels": torch.cat(labels)})
     return area_under_curve(results["scores"].flatten(), results["labels"].flatten())
 
 
@@ -279,7 +295,7 @@ def train_with_clamped_sampler(options: argparse.Namespace, comm: Comm, trained:
     mine = range(comm.rank * share, min(len(dataset), (comm.rank + 1) * share))
     for _ in range(options.epochs):
         for batch in batches_of(dataset, mine, options.batch // comm.world_size):
-            loss = loss_of(trained, batch) / (batch.num_real * NUM_CANDIDATES)
+            loss = loss_of(trained, batch) / (batch.num_real * LABELS_PER_ROW)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]  # the last rank makes fewer of these
             optimiser.step()

@@ -11,6 +11,7 @@ from tests.batch.batch_checks import Sample, check_invariants
 from torch.utils.data import DataLoader
 
 from paceline import Collate, Jagged, PlanSampler
+from paceline.batch import adapters
 from paceline.errors import InputError
 
 
@@ -91,6 +92,18 @@ def test_numbers_of_samples_become_what_torch_makes_of_them() -> None:
         assert isinstance(made, torch.Tensor)
         assert made.dtype == torch.tensor(values).dtype
         assert torch.equal(made, torch.tensor(values))
+
+
+@pytest.mark.parametrize("is_worker", [False, True])
+def test_numbers_in_the_byte_order_of_another_machine_become_those_of_this_one(
+    is_worker: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "_is_worker", lambda: is_worker)
+    samples = [np.arange(5000, dtype=">f4") + number for number in range(2)]  # large enough to be shared
+    column = Collate(2)(samples)["0"]
+    assert isinstance(column, torch.Tensor)
+    assert column.tolist() == [each.tolist() for each in samples]
+    assert column.is_shared() == is_worker  # type: ignore[no-untyped-call]
 
 
 def test_a_jagged_field_that_samples_do_not_have_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_a_parcel_has_lines_and_then_lists() -> None:
     first, second = packed()
     assert bytes(first) == DENSE[2].tobytes() + ids(2).tobytes() + ids(8, 9).tobytes()
     assert bytes(second) == DENSE[0].tobytes() + ids(1).tobytes() + ids(7).tobytes()
-    dense, lengths, values = extension.arrange_rows(*FIELDS, [first, second], ids(1, 1), ids(4, 1, 3), 4)
+    dense, lengths, values = extension.arrange_rows(*FIELDS, (first, second), ids(1, 1), ids(4, 1, 3), 4)
     assert np.frombuffer(dense, np.float32).tolist() == [0, 1, 2, 3, 4, 5, 0, 0]
     assert np.frombuffer(lengths, np.int64).tolist() == [1, 0, 2, 0]
     assert np.frombuffer(values, np.int64).tolist() == [7, 8, 9]
@@ -84,6 +85,7 @@ def test_a_parcel_has_lines_and_then_lists() -> None:
         (*FIELDS, ids(-1), ids(1)),
         (*FIELDS, ids(0), ids(2)),
         (*FIELDS, ids(0), ids(-1, 2)),
+        (*FIELDS, ids(0, 0), ids(2)),  # more than the fields have
     ],
 )
 def test_rows_that_are_not_there_are_not_packed(given: Any) -> None:
@@ -112,7 +114,7 @@ def test_a_damaged_parcel_is_refused(damage: str) -> None:
     else:
         counts = ids(1)
     with pytest.raises(ValueError, match="whole parcels"):
-        extension.arrange_rows(*FIELDS, [first, second], counts, order, num_rows)
+        extension.arrange_rows(*FIELDS, (first, second), counts, order, num_rows)
 
 
 def test_lengths_of_another_kind_are_refused() -> None:
@@ -122,9 +124,32 @@ def test_lengths_of_another_kind_are_refused() -> None:
         extension.pack_rows((DENSE[:, ::2],), (), 3, ids(0), ids(1))
 
 
+def test_a_parcel_is_whole_though_lengths_change_meanwhile() -> None:
+    num_rows = 100_000
+    lengths, values = np.zeros(num_rows, np.int64), np.zeros(8 * num_rows)
+    table: tuple[Any, Any, int] = ((), ((lengths, values, 8),), num_rows)
+    rows, has_ended = np.arange(num_rows), threading.Event()
+
+    def change() -> None:
+        while not has_ended.is_set():
+            lengths.fill(8)
+            lengths.fill(0)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(200):
+            (parcel,) = extension.pack_rows(*table, rows, ids(num_rows))
+            sent = np.frombuffer(parcel, np.int64, num_rows)
+            assert len(parcel) == 8 * (num_rows + int(sent.sum()))
+    finally:
+        has_ended.set()
+        thread.join()
+
+
 def route(*groups: Any, rank: int = 1, num_real: int = 2) -> Any:
     found, counts = np.full(num_real, -7), np.full(len(groups), -7)
-    routes = extension.route_rows([ids(*group) for group in groups], rank, 3, num_real, found, counts)
+    routes = extension.route_rows(tuple(ids(*group) for group in groups), rank, 3, num_real, found, counts)
     return None if routes is None else (found[: routes[0]].tolist(), counts.tolist(), routes[1])
 
 
@@ -159,11 +184,11 @@ def test_the_order_of_a_group_counts_what_comes_rank_after_rank() -> None:
         (extension.order_group, (ids(0), ids(2, 2, 2), 1, 0, ids(0, 0, 0), ids(0))),
         (extension.order_group, (ids(0, 1), ids(2, 2, 2), 1, 3, ids(0, 0, 0), ids(0))),
         (extension.order_group, (ids(0), ids(2, 2, 2), 1, 3, ids(0, 0), ids(0))),
-        (extension.route_rows, ([ids(0)], 0, 3, 2, ids(0), ids(0))),
-        (extension.route_rows, ([ids(0)], 1, 3, 2, ids(0, 0), ids(0))),
-        (extension.route_rows, ([ids(0)], 0, 3, 2, ids(0, 0), ids(0, 0))),
-        (extension.route_rows, ([ids(0)], 0, 0, 0, ids(0, 0), ids(0))),
-        (extension.route_rows, ([], 0, 3, 2, ids(0, 0), ids())),
+        (extension.route_rows, ((ids(0),), 0, 3, 2, ids(0), ids(0))),
+        (extension.route_rows, ((ids(0),), 1, 3, 2, ids(0, 0), ids(0))),
+        (extension.route_rows, ((ids(0),), 0, 3, 2, ids(0, 0), ids(0, 0))),
+        (extension.route_rows, ((ids(0),), 0, 0, 0, ids(0, 0), ids(0))),
+        (extension.route_rows, ((), 0, 3, 2, ids(0, 0), ids())),
     ],
 )
 def test_groups_of_other_ranks_are_refused(call: Any, given: Any) -> None:

@@ -84,5 +84,5 @@ def test_a_sample_scores_the_same_alone_and_beside_others() -> None:
     changed = items.clone()
     changed[-1] = (items[-1] + 1) % 50
     scores = ranker(changed, actions, lengths)
-    torch.testing.assert_close(scores.flatten()[:-1], together.flatten()[:-1])
-    assert scores[-1, num_candidates - 1] != together[-1, num_candidates - 1]
+    torch.testing.assert_close(scores.flatten(0, 1)[:-1], together.flatten(0, 1)[:-1])
+    assert not torch.equal(scores[-1, num_candidates - 1], together[-1, num_candidates - 1])

@@ -208,13 +208,15 @@ def disagree(comm: Comm, case: str) -> str:
         groups = [[0], [1]]
     elif case == "kind" and odd:
         groups = [["a"], [1], [2]]
+    elif case.startswith("changed") and odd:  # since the batch was built
+        batch["history"].lengths[0] += 100  # type: ignore[union-attr]
     elif case == "lost":
         groups[2].remove(9)
     elif case == "too many":
         groups = [[*groups[0], 4], groups[1][1:], groups[2]]
         batch = make_batch(comm.rank, 4, 4)
     try:
-        if case in ("groups", "twice", "range", "count", "kind", "lost", "too many"):
+        if case in ("groups", "twice", "range", "count", "kind", "lost", "too many", "changed, exchanged"):
             exchange(comm, batch, groups)
         else:
             gather_batches(comm, batch)
@@ -243,6 +245,8 @@ DISAGREEMENTS = {
     "kind": "rank 1 cannot continue: groups must be lists of rows",
     "lost": "1 real rows are in none of them, first row 1 of rank 2",
     "too many": "group 0 has 5 real rows, more than batch_size 4",
+    "changed, gathered": "rank 1 cannot continue: its rows cannot be packed: ValueError",
+    "changed, exchanged": "rank 1 cannot continue: its rows cannot be packed: ValueError",
 }
 
 
@@ -310,6 +314,23 @@ def test_unusual_tensors_travel() -> None:
     wide = result["wide"]
     assert isinstance(wide, Jagged)
     assert (tuple(wide.values.shape), wide.lengths.tolist()) == ((5, 0), [3, 2, 0, 0])
+
+
+def test_memory_may_lie_anywhere_and_values_may_be_large() -> None:
+    unaligned = torch.frombuffer(bytearray(3) + np.array([1, 2]).tobytes(), dtype=torch.int64, offset=3)
+    images = torch.arange(3 * 512 * 1025, dtype=torch.float32).reshape(3, 512, 1025)  # 2 MiB each
+    batch = Batch({"images": Jagged(keys=["k"], values=images, lengths=unaligned)}, batch_size=2)
+    groups = [np.frombuffer(bytes(5) + np.array([1, 0]).tobytes(), np.int64, offset=5)]
+    for result in (gather_batches(AloneComm(), batch), exchange(AloneComm(), batch, groups)):
+        assert sorted(real_rows(result)) == sorted(real_rows(batch))
+    assert result["images"].lengths.tolist() == [2, 1]  # type: ignore[union-attr]
+
+
+def test_pad_values_may_be_numbers_of_numpy_and_torch() -> None:
+    values: list[Any] = [np.float32(-1), np.float16(-1), torch.tensor(-1)]
+    for value in values:
+        batch = Batch({"x": torch.tensor([1.0, 2.0])}, batch_size=2, pad_values={"x": value})
+        assert exchange(AloneComm(), batch.pad_to(3), [[1, 0]])["x"].tolist() == [2.0, 1.0, -1.0]  # type: ignore[union-attr]
 
 
 def test_results_share_no_memory_with_what_was_given() -> None:

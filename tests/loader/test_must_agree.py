@@ -19,6 +19,7 @@ from paceline.loader.agreement.batch_form import BatchForm, agreed_form
 from paceline.loader.agreement.first_message import AgreementHeader, gather_bytes, gather_json
 from paceline.loader.agreement.must_agree import MustAgree, check_agreement
 from paceline.loader.agreement.problem import Problem
+from paceline.loader.epochs.step_report import StepReport, compare_steps
 
 
 def error_of(*ranks: MustAgree) -> str:
@@ -206,6 +207,25 @@ class ListBoard:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def compared(comm: Comm, problem: str) -> str:
+    """Compare steps of which all ranks say the same."""
+    form = BatchForm.of(Batch({"x": torch.zeros(2)}, batch_size=2))
+    report = StepReport(must_agree=MustAgree(chosen={"seed": "0"}, problem=problem), form=form)
+    try:
+        return str(compare_steps(comm, report, torch.device("cpu")) is form)
+    except DisagreementError as error:
+        return f"{error}"
+
+
+def test_steps_of_which_all_ranks_say_the_same_need_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(json, "loads", lambda _: pytest.fail("it was read"))
+        said = [outcome.value for outcome in run_ranks(compared, 3, args=("",), carrier="threads")]
+    assert said == ["True"] * 3
+    said = [outcome.value for outcome in run_ranks(compared, 3, args=("no seed",), carrier="threads")]
+    assert said == ["ranks 0-2 cannot continue: no seed"] * 3
 
 
 @pytest.mark.parametrize("sample", [None, 0, 2**40])

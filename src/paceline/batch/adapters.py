@@ -187,8 +187,9 @@ def _stacked_arrays(arrays: list[Any]) -> torch.Tensor:
     """Stack numpy arrays of one form. What numpy's stack does beside the copy takes as long as that of 100 kB."""
     first = arrays[0]
     shape = (len(arrays), *first.shape)
-    # an empty array stands for the dtype: torch would warn about an array that is read-only, such as a mapped file
-    out = _shared(torch.from_numpy(np.empty(0, first.dtype)), shape) if _is_worker() else None
+    # an empty array stands for the dtype: torch would warn about an array that is read-only, such as a mapped file. Of
+    # numbers in the byte order of another machine numpy makes those of this one
+    out = _shared(torch.from_numpy(np.empty(0, first.dtype.newbyteorder("="))), shape) if _is_worker() else None
     rows = arrays if first.ndim else [array.reshape(1) for array in arrays]
     if out is None:
         return torch.from_numpy(np.concatenate(rows).reshape(shape))

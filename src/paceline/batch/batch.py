@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from paceline.batch.fields import Field, as_field, check_padding, check_rows, is_alike
+from paceline.batch.fields import Field, as_field, check_padding, check_rows, is_alike, plain_number
 from paceline.batch.jagged import Jagged
 from paceline.batch.schema import Schema, schema_of
 from paceline.errors import InputError, whole_number
@@ -52,7 +52,7 @@ class Batch:
         if not fields:
             raise InputError("a batch needs at least one field")
         self._fields = {name: as_field(name, field) for name, field in fields.items()}
-        self.pad_values = {name: value for name, value in (pad_values or {}).items() if value != 0}
+        self.pad_values = _padding_of(pad_values or {})
         if unknown := sorted(set(pad_values or {}) - set(self._fields)):
             raise InputError(
                 f"pad_values names fields that the batch does not have: {unknown}; it has {sorted(self._fields)}"
@@ -74,7 +74,7 @@ class Batch:
         """Make a batch of fields with `num_rows` rows each, all real. Nothing is checked."""
         batch = object.__new__(Batch)
         batch._fields, batch.batch_size, batch.num_real = fields, num_rows, num_rows
-        batch.pad_values, batch._schema = {name: value for name, value in pad_values.items() if value != 0}, None
+        batch.pad_values, batch._schema = _padding_of(pad_values), None
         return batch
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -287,6 +287,10 @@ class Batch:
                 text = f"dense {str(field.dtype).removeprefix('torch.')}{shape}"
             lines.append(f"  {name.ljust(width)}  {text}")
         return "\n".join(lines)
+
+
+def _padding_of(pad_values: Mapping[str, float]) -> dict[str, float]:
+    return {name: plain_number(value) for name, value in pad_values.items() if value != 0}
 
 
 def _restored(fields: dict[str, Field], batch_size: int, num_real: int, pad_values: dict[str, float]) -> Batch:

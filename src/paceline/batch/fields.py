@@ -30,6 +30,12 @@ def as_field(name: str, field: Any) -> Field:
     raise InputError(f"field {name!r} must be a tensor or jagged, got {type(field).__name__}")
 
 
+def plain_number(value: Any) -> float:
+    """Return a number of numpy or torch as one of Python, which torch and JSON take everywhere."""
+    plain: float = value.item() if hasattr(value, "item") else value
+    return plain
+
+
 def is_alike(field: Field, other: Field) -> bool:
     """Say whether two fields have the same kind, dtype, keys and shape of a row."""
     if isinstance(field, torch.Tensor) and isinstance(other, torch.Tensor):

@@ -56,7 +56,7 @@ class HostRows:
         """
         batch, schema = self._batch, self._batch.schema()
         made = iter(
-            extension.arrange_rows(self._dense, self._jagged, batch.batch_size, [*parcels], counts, order, num_rows)
+            extension.arrange_rows(self._dense, self._jagged, batch.batch_size, (*parcels,), counts, order, num_rows)
         )
         fields: dict[str, Field] = {}
         for field in schema:
@@ -80,6 +80,8 @@ def _memory_of(tensor: torch.Tensor) -> Any:
 
 def _lists_of(field: FieldSchema, content: Jagged) -> tuple[Any, ...]:
     lengths = content.lengths.contiguous().numpy().astype(np.int64, copy=False)
+    if not lengths.flags.aligned:  # they may lie anywhere in a mapped file
+        lengths = lengths.copy()
     values = (_memory_of(content.values), field.values.row_bytes)
     if content.weights is None or field.weights is None:
         return lengths, *values

@@ -34,11 +34,11 @@ def pack_rows(
     dense: tuple[Array, ...], jagged: tuple[tuple[Any, ...], ...], num_rows: int, rows: Array, counts: Array, /
 ) -> list[bytearray]: ...
 def arrange_rows(
-    dense: tuple[Array, ...], jagged: tuple[tuple[Any, ...], ...], num_rows: int, parcels: list[Array], counts: Array,
-    order: Array, num_new_rows: int, /,
+    dense: tuple[Array, ...], jagged: tuple[tuple[Any, ...], ...], num_rows: int, parcels: tuple[Array, ...],
+    counts: Array, order: Array, num_new_rows: int, /,
 ) -> list[bytearray]: ...  # fmt: skip
 def route_rows(
-    groups: list[NDArray[Any]], rank: int, batch_size: int, num_real: int, found: Array, counts: Array, /
+    groups: tuple[NDArray[Any], ...], rank: int, batch_size: int, num_real: int, found: Array, counts: Array, /
 ) -> tuple[int, int] | None: ...
 def order_group(group: Array, num_real: Array, rank: int, batch_size: int, counts: Array, order: Array, /) -> int: ...
 def count_pickle_steps(data: Buffer, most_steps: int, /) -> int: ...

@@ -17,7 +17,7 @@ typedef struct {
 
 static const uint8_t nothing; /* an empty array may have no address */
 
-/* Take the contiguous memory of an object; NULL, with an exception, if it has none. */
+/* Take the contiguous memory of an object; NULL, if it has none or there are too many. */
 static const Py_buffer *take_view(Views *views, PyObject *object, int flags) {
     Py_buffer *view = &views->views[views->count];
     if (views->count == views->capacity || PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | flags) < 0) {
@@ -76,7 +76,7 @@ static bool take_list(Views *views, PyObject *field, Py_ssize_t at, ListMemory *
         return false;
     }
     list->value_bytes = PyLong_AsLongLong(PyTuple_GetItem(field, at + 1));
-    return !PyErr_Occurred() && list->value_bytes >= 0 && list->value_bytes <= MOST_VALUE_BYTES;
+    return !PyErr_Occurred() && list->value_bytes >= 0;
 }
 
 /* Take a field as (lengths, values, bytes of a value), with weights and the bytes of one behind it, if it has any. */
@@ -139,6 +139,18 @@ static int64_t count_views(PyObject *dense, PyObject *jagged, int64_t others) {
 
 /* -------------------------------------------------------------------------------------------- packing */
 
+/* Whether each row is one of the table, and none is named twice. */
+static bool are_rows_of(const RowTable *table, const int64_t *rows, int64_t size) {
+    uint8_t *seen = calloc((size_t)table->num_rows, 1);
+    if (!seen) {
+        PyErr_NoMemory();
+        return false;
+    }
+    bool are_rows = name_rows(rows, size, table->num_rows, seen);
+    free(seen);
+    return are_rows;
+}
+
 static bool all_rows_below(const int64_t *rows, int64_t size, int64_t limit) {
     for (int64_t index = 0; index < size; index++) {
         if (rows[index] < 0 || rows[index] >= limit) {
@@ -187,7 +199,7 @@ static PyObject *call_pack_rows(PyObject *module, PyObject *args) {
     if (take_table(&views, dense, jagged, num_rows, &table)) {
         const int64_t *rows = numbers_of(&views, rows_object, &size, false);
         const int64_t *counts = rows ? numbers_of(&views, counts_object, &num_parcels, false) : NULL;
-        bool fits = counts && size <= MOST_SLOTS && all_rows_below(rows, size, num_rows)
+        bool fits = counts && size <= num_rows && are_rows_of(&table, rows, size)
             && all_rows_below(counts, num_parcels, size + 1);
         int64_t total = 0;
         for (int64_t parcel = 0; fits && parcel < num_parcels; parcel++) {
@@ -245,7 +257,11 @@ static bool add_fields(NewFields *made, const Arrangement *task) {
         made->lengths[field] = (int64_t *)(void *)lengths;
         int64_t num_values = count_values(task, field, made->lengths[field]);
         for (int64_t list = 0; list < jagged->num_lists && num_values >= 0; list++, num_lists++) {
-            made->lists[num_lists] = add_memory(made, num_values * jagged->lists[list].value_bytes);
+            int64_t value_bytes = jagged->lists[list].value_bytes;
+            if (value_bytes && num_values > INT64_MAX / value_bytes) {
+                return false;
+            }
+            made->lists[num_lists] = add_memory(made, num_values * value_bytes);
             if (!made->lists[num_lists]) {
                 return false;
             }
@@ -288,9 +304,9 @@ static PyObject *arranged(const Arrangement *task) {
 /* Find the rows of all parcels; false if one does not hold what it should. */
 static bool read_parcels(
     Views *views, const RowTable *table, PyObject *parcels, const int64_t *counts, ReceivedRow *received) {
-    for (Py_ssize_t parcel = 0; parcel < PyList_Size(parcels); parcel++) {
+    for (Py_ssize_t parcel = 0; parcel < PyTuple_Size(parcels); parcel++) {
         int64_t num_bytes;
-        const uint8_t *memory = bytes_of(views, PyList_GetItem(parcels, parcel), &num_bytes);
+        const uint8_t *memory = bytes_of(views, PyTuple_GetItem(parcels, parcel), &num_bytes);
         if (!memory || read_parcel(table, memory, num_bytes, counts[parcel], received) < 0) {
             return false;
         }
@@ -319,7 +335,7 @@ static PyObject *delivered(Views *views, const RowTable *table, const Delivery *
     int64_t num_counts = 0, size = 0;
     const int64_t *counts = numbers_of(views, delivery->counts, &num_counts, false);
     const int64_t *order = counts ? numbers_of(views, delivery->order, &size, false) : NULL;
-    int64_t num_received = order && num_counts == PyList_Size(delivery->parcels) ? sum_of_counts(counts, num_counts) : -1;
+    int64_t num_received = order && num_counts == PyTuple_Size(delivery->parcels) ? sum_of_counts(counts, num_counts) : -1;
     if (num_received < 0 || size > delivery->num_rows) {
         return NULL;
     }
@@ -346,7 +362,7 @@ static PyObject *call_arrange_rows(PyObject *module, PyObject *args) {
     Delivery delivery;
     (void)module;
     if (!PyArg_ParseTuple(
-            args, "O!O!LO!OOL", &PyTuple_Type, &dense, &PyTuple_Type, &jagged, &num_rows, &PyList_Type,
+            args, "O!O!LO!OOL", &PyTuple_Type, &dense, &PyTuple_Type, &jagged, &num_rows, &PyTuple_Type,
             &delivery.parcels, &delivery.counts, &delivery.order, &num_new_rows)) {
         return NULL;
     }
@@ -355,7 +371,7 @@ static PyObject *call_arrange_rows(PyObject *module, PyObject *args) {
     }
     delivery.num_rows = num_new_rows;
     Views views;
-    if (!open_views(&views, count_views(dense, jagged, PyList_Size(delivery.parcels) + 2))) {
+    if (!open_views(&views, count_views(dense, jagged, PyTuple_Size(delivery.parcels) + 2))) {
         return NULL;
     }
     RowTable table = {.starts = NULL};
@@ -378,7 +394,7 @@ typedef struct {
 } Routes;
 
 static bool read_groups(Views *views, PyObject *groups, int64_t batch_size, const RowRange *own, Routes *routes) {
-    int64_t num_ranks = PyList_Size(groups), num_rows = num_ranks * batch_size;
+    int64_t num_ranks = PyTuple_Size(groups), num_rows = num_ranks * batch_size;
     uint8_t *seen = calloc(num_rows > 0 ? (size_t)num_rows : 1, 1);
     if (!seen) {
         PyErr_NoMemory();
@@ -388,7 +404,7 @@ static bool read_groups(Views *views, PyObject *groups, int64_t batch_size, cons
     const int64_t *rows = &own->first; /* anything but NULL */
     for (int64_t group = 0; group < num_ranks && rows && routes->are_once; group++) {
         int64_t size;
-        rows = numbers_of(views, PyList_GetItem(groups, group), &size, false);
+        rows = numbers_of(views, PyTuple_GetItem(groups, group), &size, false);
         if (rows) {
             routes->are_once = name_rows(rows, size, num_rows, seen);
             routes->digest = mix_numbers(mix_numbers(routes->digest, &size, 1), rows, size);
@@ -408,10 +424,10 @@ static PyObject *call_route_rows(PyObject *module, PyObject *args) {
     long long rank, batch_size, num_real;
     (void)module;
     if (!PyArg_ParseTuple(
-            args, "O!LLLOO", &PyList_Type, &groups, &rank, &batch_size, &num_real, &found_object, &counts_object)) {
+            args, "O!LLLOO", &PyTuple_Type, &groups, &rank, &batch_size, &num_real, &found_object, &counts_object)) {
         return NULL;
     }
-    int64_t num_ranks = PyList_Size(groups), room = 0, num_counts = 0;
+    int64_t num_ranks = PyTuple_Size(groups), room = 0, num_counts = 0;
     Views views;
     if (!open_views(&views, num_ranks + 2)) {
         return NULL;
@@ -421,7 +437,7 @@ static PyObject *call_route_rows(PyObject *module, PyObject *args) {
     bool fits = routes.counts && batch_size >= 1 && num_ranks >= 1 && num_ranks <= MOST_SLOTS / batch_size
         && num_counts == num_ranks && rank >= 0 && rank < num_ranks && num_real >= 0 && num_real <= batch_size
         && room >= num_real;
-    RowRange own = {.first = rank * batch_size, .num_real = num_real};
+    RowRange own = {.first = fits ? rank * batch_size : 0, .num_real = num_real};
     if (fits && read_groups(&views, groups, batch_size, &own, &routes)) {
         result = routes.are_once
             ? Py_BuildValue("(LK)", (long long)routes.num_found, (unsigned long long)(routes.digest >> 2))

@@ -11,10 +11,19 @@ static int64_t line_bytes_of(const RowTable *table) {
     return bytes + table->num_columns * (int64_t)sizeof(int64_t);
 }
 
+/* The entries of `starts` that a field has. */
+static int64_t num_starts(const RowTable *table, int64_t field) {
+    return table->jagged[field].num_keys * table->num_rows + 1;
+}
+
+static int64_t length_at(const int64_t *starts, int64_t index) {
+    return starts[index + 1] - starts[index];
+}
+
 /* Where the lists of the own rows begin, counted in values: for each jagged field key after key. WRONG_NUMBERS if they
  * reach beyond what the field has. */
 static int find_starts(RowTable *table) {
-    table->starts = make_array(table->num_columns * table->num_rows, sizeof(int64_t));
+    table->starts = make_array(table->num_columns * table->num_rows + table->num_jagged, sizeof(int64_t));
     if (!table->starts) {
         return NO_MEMORY;
     }
@@ -30,13 +39,14 @@ static int find_starts(RowTable *table) {
             starts[index] = start;
             start += length;
         }
+        starts[size] = start;
         for (int64_t list = 0; list < jagged->num_lists; list++) {
             const ListMemory *values = &jagged->lists[list];
             if (values->value_bytes && start > values->num_bytes / values->value_bytes) {
                 return WRONG_NUMBERS;
             }
         }
-        starts += size;
+        starts += num_starts(table, field);
     }
     return 0;
 }
@@ -56,34 +66,38 @@ void close_table(RowTable *table) {
 }
 
 int64_t bytes_of_rows(const RowTable *table, const int64_t *rows, int64_t count) {
+    const int64_t *starts = table->starts;
     int64_t bytes = count * table->line_bytes;
     for (int64_t field = 0; field < table->num_jagged; field++) {
         const JaggedField *jagged = &table->jagged[field];
         int64_t num_values = 0;
         for (int64_t key = 0; key < jagged->num_keys; key++) {
             for (int64_t index = 0; index < count; index++) {
-                num_values += jagged->lengths[key * table->num_rows + rows[index]];
+                num_values += length_at(starts, key * table->num_rows + rows[index]);
             }
         }
         for (int64_t list = 0; list < jagged->num_lists; list++) {
             bytes += num_values * jagged->lists[list].value_bytes;
         }
+        starts += num_starts(table, field);
     }
     return bytes;
 }
 
 static uint8_t *write_line(const RowTable *table, int64_t row, uint8_t *out) {
+    const int64_t *starts = table->starts;
     for (int64_t field = 0; field < table->num_dense; field++) {
         int64_t bytes = table->dense[field].row_bytes;
         memcpy(out, table->dense[field].memory + row * bytes, (size_t)bytes);
         out += bytes;
     }
     for (int64_t field = 0; field < table->num_jagged; field++) {
-        const JaggedField *jagged = &table->jagged[field];
-        for (int64_t key = 0; key < jagged->num_keys; key++) {
-            memcpy(out, &jagged->lengths[key * table->num_rows + row], sizeof(int64_t));
+        for (int64_t key = 0; key < table->jagged[field].num_keys; key++) {
+            int64_t length = length_at(starts, key * table->num_rows + row);
+            memcpy(out, &length, sizeof(int64_t));
             out += sizeof(int64_t);
         }
+        starts += num_starts(table, field);
     }
     return out;
 }
@@ -96,14 +110,14 @@ static uint8_t *write_lists(const RowTable *table, int64_t row, uint8_t *out) {
             const ListMemory *values = &jagged->lists[list];
             for (int64_t key = 0; key < jagged->num_keys; key++) {
                 int64_t index = key * table->num_rows + row;
-                int64_t bytes = jagged->lengths[index] * values->value_bytes;
+                int64_t bytes = length_at(starts, index) * values->value_bytes;
                 if (bytes) {
                     memcpy(out, values->memory + starts[index] * values->value_bytes, (size_t)bytes);
                     out += bytes;
                 }
             }
         }
-        starts += jagged->num_keys * table->num_rows;
+        starts += num_starts(table, field);
     }
     return out;
 }
@@ -166,9 +180,11 @@ int read_parcel(const RowTable *table, const uint8_t *memory, int64_t size, int6
 
 int64_t count_values(const Arrangement *task, int64_t field, int64_t *lengths) {
     const RowTable *table = task->table;
+    const int64_t *starts = table->starts;
     int64_t first_column = 0, num_values = 0;
     for (int64_t before = 0; before < field; before++) {
         first_column += table->jagged[before].num_keys;
+        starts += num_starts(table, before);
     }
     const JaggedField *jagged = &table->jagged[field];
     for (int64_t key = 0; key < jagged->num_keys; key++) {
@@ -176,7 +192,7 @@ int64_t count_values(const Arrangement *task, int64_t field, int64_t *lengths) {
         for (int64_t index = 0; index < task->num_real; index++) {
             int64_t row = task->order[index];
             out[index] = row < table->num_rows
-                ? jagged->lengths[key * table->num_rows + row]
+                ? length_at(starts, key * table->num_rows + row)
                 : length_in(table, task->received[row - table->num_rows].line, first_column + key);
             num_values += out[index];
             if (num_values > MOST_VALUES) {
@@ -204,8 +220,8 @@ static void arrange_dense(const Arrangement *task, uint8_t *const *dense) {
     }
 }
 
-/* Copy the lists of one field, row after row: so what was received is read from front to back. `cursors` has, for each
- * row, how far its received lists were read, and `next` where each key's next value goes. */
+/* Copy the lists of one field, row after row: so what was received is read from front to back. `next` has where each
+ * key's next value goes. */
 static void arrange_lists(
     const Arrangement *task, int64_t field, const int64_t *starts, const int64_t *lengths, uint8_t *const *lists,
     int64_t *next) {
@@ -249,7 +265,7 @@ int arrange_rows(const Arrangement *task, uint8_t *const *dense, int64_t *const 
     const int64_t *starts = table->starts;
     for (int64_t field = 0; field < table->num_jagged; field++) {
         arrange_lists(task, field, starts, lengths[field], lists, next);
-        starts += table->jagged[field].num_keys * table->num_rows;
+        starts += num_starts(table, field);
         lists += table->jagged[field].num_lists;
     }
     free(next);

@@ -6,8 +6,7 @@
 
 #include "kernels.h"
 
-#define MOST_VALUES (INT64_C(1) << 40) /* of a field: their bytes can be counted in 64 bits */
-#define MOST_VALUE_BYTES (INT64_C(1) << 20)
+#define MOST_VALUES (INT64_C(1) << 40) /* of a field, where they take no memory that would limit them */
 
 typedef struct {
     const uint8_t *memory; /* row after row */
@@ -20,7 +19,7 @@ typedef struct {
 } ListMemory;
 
 typedef struct {
-    const int64_t *lengths; /* (key, row) */
+    const int64_t *lengths; /* (key, row): read once, by `open_table`, since their owner may change them meanwhile */
     int64_t num_keys;
     ListMemory lists[2]; /* values, and weights if there are any */
     int64_t num_lists;
@@ -32,13 +31,13 @@ typedef struct {
     JaggedField *jagged;
     int64_t num_dense, num_jagged, num_rows;
     int64_t num_columns, line_bytes; /* from here on filled in by `open_table`: keys of all jagged fields */
-    int64_t *starts;                 /* of each list in its field, counted in values: (field, key, row) */
+    int64_t *starts; /* of each list in its field, counted in values: (field, key, row), and behind each field its end */
 } RowTable;
 
 int open_table(RowTable *table);
 void close_table(RowTable *table);
 
-/* The bytes of a parcel of these rows. */
+/* The bytes of a parcel of these rows, each of them named but once. */
 int64_t bytes_of_rows(const RowTable *table, const int64_t *rows, int64_t count);
 void write_parcel(const RowTable *table, const int64_t *rows, int64_t count, uint8_t *out);
 
@@ -69,8 +68,7 @@ int arrange_rows(const Arrangement *task, uint8_t *const *dense, int64_t *const 
  * again. */
 bool name_rows(const int64_t *rows, int64_t size, int64_t num_rows, uint8_t *seen);
 
-/* Return a digest that is equal for equal numbers and for hardly any others. Each number changes it reversibly, so two
- * lists of the same size that differ in one place never have the same. */
+/* Return a digest that is equal for equal numbers and for hardly any others. */
 uint64_t mix_numbers(uint64_t digest, const int64_t *numbers, int64_t size);
 
 typedef struct {

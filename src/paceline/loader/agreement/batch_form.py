@@ -30,7 +30,7 @@ class BatchForm:
     @classmethod
     def of(cls, batch: Batch) -> BatchForm:
         """Return the form of a batch."""
-        pad_values = tuple((name, _plain(value)) for name, value in sorted(batch.pad_values.items()))
+        pad_values = tuple(sorted(batch.pad_values.items()))
         return cls(schema=batch.schema(), names=tuple(batch.names()), pad_values=pad_values)
 
     def must_agree(self) -> MustAgree:
@@ -81,12 +81,6 @@ def agreed_form(forms: Sequence[BatchForm | None]) -> BatchForm | None:
     if known is not None:
         check_agreement([(form or known).must_agree() for form in forms])
     return known
-
-
-def _plain(value: Any) -> float:
-    """Return a number that JSON knows: numpy's and torch's are not."""
-    plain: float = value.item() if hasattr(value, "item") else value
-    return plain
 
 
 def _no_rows(field: FieldSchema) -> torch.Tensor | Jagged:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 
 from paceline.batch.batch import Batch
+from paceline.batch.device_rows import DeviceRows
+from paceline.batch.host_rows import HostRows
 from paceline.batch.memory import Memory, joined, new_messages, read_numbers, zeros_like
 from paceline.batch.parcel import rows_of
 from paceline.batch.schema import fingerprint
@@ -22,6 +26,7 @@ from paceline.loader.agreement.batch_form import described_fields
 from paceline.loader.agreement.first_message import AgreementHeader, exchange_message_bytes, gather_message_bytes
 from paceline.loader.agreement.must_agree import MustAgree
 from paceline.loader.row_exchange.row_groups import RowGroups, read_groups
+from paceline.plan.order import Ids
 
 _NUMBER_BYTES = 8
 
@@ -31,9 +36,13 @@ def gather_batches(comm: Comm, batch: Batch) -> Batch:
 
     Real rows are in the order of ranks. All ranks must have the same fields and the same `batch_size`.
     """
-    agreement = AgreementHeader(fingerprints=_fingerprints(batch), describe=lambda: MustAgree(chosen=_described(batch)))
-    rows = rows_of(batch)
-    (parcel,) = rows.pack(np.arange(batch.num_real), np.array([batch.num_real]))
+    packed = _packed(batch, np.arange(batch.num_real), np.array([batch.num_real]))
+    agreement = AgreementHeader(
+        fingerprints=_fingerprints(batch),
+        has_problem=bool(packed.problem),
+        describe=lambda: MustAgree(chosen=_described(batch), problem=packed.problem),
+    )
+    (parcel,) = packed.parcels
     header = [*agreement.numbers(), batch.num_real, len(parcel)]
     start = len(header) * _NUMBER_BYTES
     length = gather_message_bytes(comm.world_size)
@@ -49,7 +58,7 @@ def gather_batches(comm: Comm, batch: Batch) -> Batch:
         more = comm.all_gather(rest)
         parcels = [joined([parcels[rank], more[rank, : max(0, size - room)]]) for rank, size in enumerate(sizes)]
     order = batch.batch_size + np.arange(sum(num_rows))  # all of them as they were received
-    return rows.arrange(order, parcels, np.array(num_rows), comm.world_size * batch.batch_size)
+    return packed.arrange(order, parcels, np.array(num_rows), comm.world_size * batch.batch_size)
 
 
 def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
@@ -71,9 +80,9 @@ def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[B
     me, world_size = comm.rank, comm.world_size
     batch_size = batch.batch_size
     routes = read_groups(groups, rank=me, world_size=world_size, batch_size=batch_size, num_real=batch.num_real)
-    agreement = _agreement_on_groups(batch, routes)
-    own = rows_of(batch)
-    parcels = own.pack(routes.outgoing, routes.counts)  # none of the own rows is among them
+    packed = _packed(batch, routes.outgoing, routes.counts)  # what stays is not among them
+    agreement = _agreement_on_groups(batch, routes, packed.problem)
+    parcels = packed.parcels
     sizes = [len(parcel) for parcel in parcels]
     # each rank must know whether any other needs a second message, so every header has the largest parcel's size
     headers = [[*agreement.numbers(), batch.num_real, max(sizes), size] for size in sizes]
@@ -101,7 +110,33 @@ def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[B
             joined([part, more[end - count : end]]) for part, count, end in zip(received, awaited, ends, strict=True)
         ]
     order, came = routes.order_of(me, num_real, batch_size)
-    return own.arrange(order, received, came, batch_size), sum(sizes)
+    return packed.arrange(order, received, came, batch_size), sum(sizes)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Packed:
+    """What this rank sends, or why it cannot: then nothing is raised before all ranks know."""
+
+    rows: HostRows | DeviceRows | None  # None where there is a problem
+    parcels: Sequence[Memory]
+    problem: str = ""
+
+    def arrange(self, order: Ids, parcels: Sequence[Memory], counts: Ids, num_rows: int) -> Batch:
+        """Return a batch of own and received rows."""
+        assert self.rows is not None  # all ranks have raised otherwise
+        return self.rows.arrange(order, parcels, counts, num_rows)
+
+
+def _packed(batch: Batch, outgoing: Ids, counts: Ids) -> _Packed:
+    try:
+        rows = rows_of(batch)
+        return _Packed(rows=rows, parcels=rows.pack(outgoing, counts))
+    except Exception as error:
+        # memory on the batch's own device, for the header
+        empty: Memory = torch.empty(0, dtype=torch.uint8, device=batch.device)
+        empty = empty.numpy() if batch.device.type == "cpu" else empty
+        problem = f"its rows cannot be packed: {type(error).__name__}: {error}"
+        return _Packed(rows=None, parcels=[empty] * len(counts), problem=problem)
 
 
 def _messages(length: int, headers: list[list[int]], parcels: Sequence[Memory], like: Memory) -> Memory:
@@ -127,14 +162,14 @@ def _described(batch: Batch) -> dict[str, str]:
     return {"batch_size": f"{batch.batch_size}", **described_fields(batch.schema(), batch.pad_values)}
 
 
-def _agreement_on_groups(batch: Batch, groups: RowGroups) -> AgreementHeader:
+def _agreement_on_groups(batch: Batch, groups: RowGroups, problem: str) -> AgreementHeader:
+    problem = groups.problem or problem
+
     def describe() -> MustAgree:
         sizes = ", ".join(f"{group.size} rows from {group[:3].tolist()}" for group in groups.table)
         # groups that look alike at their start are told apart by the digest
-        return MustAgree(
-            chosen=_described(batch), derived={"groups": f"{sizes} ({groups.digest:x})"}, problem=groups.problem
-        )
+        return MustAgree(chosen=_described(batch), derived={"groups": f"{sizes} ({groups.digest:x})"}, problem=problem)
 
     return AgreementHeader(
-        fingerprints=(*_fingerprints(batch), groups.digest), has_problem=bool(groups.problem), describe=describe
+        fingerprints=(*_fingerprints(batch), groups.digest), has_problem=bool(problem), describe=describe
     )

@@ -27,7 +27,7 @@ class RowGroups:
         problem: Why the groups cannot be used; nothing is raised before all ranks know.
     """
 
-    table: list[Ids]
+    table: tuple[Ids, ...]
     outgoing: Ids
     counts: Ids
     digest: int
@@ -75,7 +75,7 @@ def read_groups(groups: Sequence[Any], *, rank: int, world_size: int, batch_size
         num_real: Real rows of this rank.
     """
     try:
-        table = [_numbers_of(group) for group in groups]
+        table = tuple(_numbers_of(group) for group in groups)
     except (TypeError, ValueError, OverflowError) as error:
         return _unusable(world_size, f"groups must be lists of rows: {error}")
     if len(table) != world_size:
@@ -91,13 +91,14 @@ def _numbers_of(group: Any) -> Ids:
     array = np.asarray(group)
     if array.dtype is not _IDS and array.size and array.dtype.kind not in "iu":
         raise TypeError("they hold something other than whole numbers")
-    return np.ascontiguousarray(array.reshape(-1), np.int64)
+    numbers = np.ascontiguousarray(array.reshape(-1), np.int64)
+    return numbers if numbers.flags.aligned else numbers.copy()  # it may lie anywhere in a mapped file
 
 
 def _unusable(world_size: int, problem: str) -> RowGroups:
     nothing = np.zeros(0, np.int64)
     counts = np.zeros(world_size, np.int64)
-    return RowGroups(table=[nothing] * world_size, outgoing=nothing, counts=counts, digest=0, problem=problem)
+    return RowGroups(table=(nothing,) * world_size, outgoing=nothing, counts=counts, digest=0, problem=problem)
 
 
 def _what_is_wrong(rows: Ids, num_rows: int) -> str:

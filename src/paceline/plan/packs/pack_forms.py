@@ -21,7 +21,7 @@ from paceline.plan.packs.pieces import Narrow, narrowed
 
 PackCost = Callable[[Any], Any]  # an array of lengths -> an array of costs
 
-COST_BITS = 40  # the heaviest pack's cost is scaled to this number of bits
+COST_BITS = 31  # the heaviest pack's cost is scaled to this number of bits
 _FINEST = 1 << 20  # units that the room of a pack is counted in; a larger budget is counted in larger units
 _SHARES_KEPT = (0.0, 0.03, 0.1)  # of all tokens: the shortest pieces that have this share are kept to fill packs
 _FULL_ENOUGH = 0.9975
@@ -40,8 +40,8 @@ class PackForms:
     """
 
     places: Narrow
-    ends: Ids
-    costs: Ids
+    ends: Narrow
+    costs: Narrow
     by_length: tuple[Ids, Ids]
     most_pieces: int
 
@@ -52,7 +52,8 @@ class PackForms:
 
     def sizes(self) -> Ids:
         """Return the number of pieces of each pack."""
-        return np.diff(self.ends, prepend=0)
+        ends: Ids = self.ends.astype(np.int64)
+        return np.diff(ends, prepend=0)
 
     def places_of(self, pack: int) -> Narrow:
         """Return the places of one pack."""
@@ -82,8 +83,13 @@ def make_forms(rising: Ids, max_tokens: int, *, cost: PackCost | None, key: int 
     sums = sums_of(pack_of, costs[np.searchsorted(distinct, rising[line])], num_packs)
     bits = int(sums.max()).bit_length()
     sums = sums << (COST_BITS - bits) if bits <= COST_BITS else sums >> (bits - COST_BITS)
-    places = narrowed(line[members], rising.size)
-    return PackForms(places=places, ends=ends, costs=sums, by_length=by_length, most_pieces=most)
+    return PackForms(
+        places=narrowed(line[members], rising.size),
+        ends=narrowed(ends, rising.size),
+        costs=narrowed(sums, (1 << COST_BITS) - 1),
+        by_length=by_length,
+        most_pieces=most,
+    )
 
 
 def _packed(rising: Ids, max_tokens: int, key: int | None) -> tuple[Ids, Ids, int]:

@@ -11,7 +11,7 @@ from paceline.balance.kernels import heaviest_first, members_of
 from paceline.compiled import extension
 from paceline.plan.order import Ids
 from paceline.plan.packs.pack_forms import COST_BITS, PackForms
-from paceline.plan.packs.pieces import Narrow
+from paceline.plan.packs.pieces import Narrow, narrowed
 from paceline.plan.shuffle_keys import fold, random_words
 
 _ALIKE = 6  # bits: packs whose costs differ by less than a 64th count as equal, so that each epoch groups them anew
@@ -27,15 +27,15 @@ class PackLayout:
         closing: The packs that do not fill a step, for a last one: the lightest of all, in no order.
     """
 
-    grid: Ids
+    grid: Narrow
     closing: Ids
 
     def remaining(self, first_step: int) -> Ids:
         """Return the packs from a step on."""
-        return np.concatenate([self.grid[first_step:].reshape(-1), self.closing])
+        return np.concatenate([self.grid[first_step:].reshape(-1).astype(np.int64), self.closing])
 
 
-def lay_out_packs(packs: Ids, costs: Ids, *, world_size: int, packs_per_step: int, key: int | None) -> PackLayout:
+def lay_out_packs(packs: Ids, costs: Narrow, *, world_size: int, packs_per_step: int, key: int | None) -> PackLayout:
     """Lay packs out in steps.
 
     Args:
@@ -46,18 +46,19 @@ def lay_out_packs(packs: Ids, costs: Ids, *, world_size: int, packs_per_step: in
         key: Of the shuffle. Without a key the heaviest come first.
     """
     packs = np.sort(packs)
-    packs = packs[heaviest_first(costs[packs])]
+    packs = packs[heaviest_first(costs[packs].astype(np.int64))]
     num_full = packs.size // (world_size * packs_per_step)
     size = num_full * world_size * packs_per_step
     full, closing = packs[:size], packs[size:]
     if key is not None:
-        full = full[heaviest_first(_blurred(costs[full], fold(key, _OF_COSTS)))]
+        full = full[heaviest_first(_blurred(costs[full].astype(np.int64), fold(key, _OF_COSTS)))]
     rows = full.reshape(-1, world_size)  # each of about the same cost
     if key is not None and len(rows):
         rows = rows[_mixed(len(rows), fold(key, _OF_ROWS))]
         words = random_words(fold(key, _OF_RANKS), np.arange(size, dtype=np.uint64))
         rows = np.take_along_axis(rows, np.argsort(words.reshape(rows.shape), axis=1, kind="stable"), axis=1)
-    return PackLayout(grid=rows.reshape(num_full, packs_per_step, world_size), closing=closing)
+    grid = narrowed(rows.reshape(num_full, packs_per_step, world_size), costs.size)
+    return PackLayout(grid=grid, closing=closing)
 
 
 def _blurred(costs: Ids, key: int) -> Ids:

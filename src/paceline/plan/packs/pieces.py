@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from paceline.plan.buckets import check_fits, checked_lengths
 from paceline.plan.order import Ids
 
-Narrow = NDArray[Any]  # whole numbers, as narrow as they fit: of 32 bits, or of 64
+Narrow = NDArray[Any]  # whole numbers, as narrow as they fit: of 16 bits, 32 or 64
 
 
 class TooLong(StrEnum):
@@ -29,20 +29,20 @@ TooLongLike = TooLong | Literal["raise", "cut", "split"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pieces:
-    """What is packed. Unless samples are split, piece p is sample p.
+    """What is packed. Piece p is sample p, or its begin; the further pieces of samples that were split follow.
 
     Attributes:
         lengths: Tokens of each piece, none above the budget.
-        sample_of: The sample of each piece; None where pieces are samples.
-        begin_of: Where in its sample each piece begins; None where all begin at 0.
+        further: The sample of each further piece, rising; None where no sample was split.
+        max_tokens: Tokens of every piece of a sample but the last.
         num_samples: Samples in all.
         num_cut: Samples that were cut or split.
         digest: Tells these lengths from others.
     """
 
     lengths: Narrow
-    sample_of: Narrow | None
-    begin_of: Narrow | None
+    further: Narrow | None
+    max_tokens: int
     num_samples: int
     num_cut: int
     digest: str
@@ -54,12 +54,22 @@ class Pieces:
 
     def samples_of(self, pieces: Ids) -> Ids:
         """Return the sample of each piece."""
-        return pieces if self.sample_of is None else self.sample_of[pieces].astype(np.int64)
+        if self.further is None:
+            return pieces
+        samples = pieces.copy()
+        is_further = pieces >= self.num_samples
+        samples[is_further] = self.further[pieces[is_further] - self.num_samples]
+        return samples
 
     def spans(self, pieces: Ids) -> Ids:
         """Return (sample, first token, number of tokens) of each piece."""
-        begins = np.zeros_like(pieces) if self.begin_of is None else self.begin_of[pieces]
-        return np.stack([self.samples_of(pieces), begins, self.lengths[pieces]], axis=1).astype(np.int64)
+        samples, begins = self.samples_of(pieces), np.zeros_like(pieces)
+        if self.further is not None:
+            is_further = pieces >= self.num_samples
+            numbers = pieces[is_further] - self.num_samples
+            first = np.searchsorted(self.further, samples[is_further])  # the second piece of the same sample
+            begins[is_further] = (numbers - first + 1) * self.max_tokens
+        return np.stack([samples, begins, self.lengths[pieces].astype(np.int64)], axis=1)
 
 
 def make_pieces(lengths: ArrayLike, max_tokens: int, too_long: TooLong) -> Pieces:
@@ -69,24 +79,24 @@ def make_pieces(lengths: ArrayLike, max_tokens: int, too_long: TooLong) -> Piece
     if too_long is TooLong.RAISE:
         check_fits(checked, max_tokens)
     num_cut = int((checked > max_tokens).sum())
-    sample_of = begin_of = None
-    num_samples = int(checked.size)
+    kept, further = np.minimum(checked, max_tokens), None
     if too_long is TooLong.SPLIT and num_cut:
-        counts = np.maximum(1, -(-checked // max_tokens))
-        sample_of = np.repeat(np.arange(checked.size), counts)
-        firsts = np.repeat(np.cumsum(counts) - counts, counts)
-        begin_of = (np.arange(sample_of.size) - firsts) * max_tokens
-        checked = checked[sample_of] - begin_of
+        long = np.flatnonzero(checked > max_tokens)
+        counts = (checked[long] - 1) // max_tokens  # of further pieces
+        further = np.repeat(long, counts)
+        rest = np.full(further.size, max_tokens)
+        rest[np.cumsum(counts) - 1] = checked[long] - counts * max_tokens
+        kept = np.concatenate([kept, rest])
     return Pieces(
-        lengths=narrowed(np.minimum(checked, max_tokens), max_tokens),
-        sample_of=None if sample_of is None else narrowed(sample_of, num_samples),
-        begin_of=None if begin_of is None else narrowed(begin_of, int(begin_of.max())),
-        num_samples=num_samples,
+        lengths=narrowed(kept, max_tokens),
+        further=None if further is None else narrowed(further, checked.size),
+        max_tokens=max_tokens,
+        num_samples=int(checked.size),
         num_cut=num_cut,
         digest=digest,
     )
 
 
 def narrowed(numbers: Ids, most: int) -> Narrow:
-    """Return numbers from 0 to `most` in 32 bits each where they fit: plans of many samples are kept in memory."""
-    return numbers.astype(np.int32 if most < 1 << 31 else np.int64)
+    """Return numbers from 0 to `most` in as few bits as they fit: plans of many samples are kept in memory."""
+    return numbers.astype(np.uint16 if most < 1 << 16 else np.int32 if most < 1 << 31 else np.int64)
