@@ -102,7 +102,7 @@ class TorchComm:
         result = torch.empty((world_size, *own.shape), dtype=own.dtype, device=own.device)
         content = _bytes(own)
         if self._passes_around and content.numel() * world_size <= _DIRECT_BYTES:
-            dist.all_to_all_single(_bytes(result), torch.cat([content] * world_size), group=self._group)
+            dist.all_to_all_single(_bytes(result), _repeated(content, world_size), group=self._group)
         elif own.numel():
             _all_gather(_bytes(result), content, self._group)
         return _like(result, array)
@@ -170,6 +170,17 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's memory as bytes: every dtype travels, and none is promoted."""
     flat = tensor if tensor.dim() == 1 else tensor.view(-1)
     return flat if flat.dtype is torch.uint8 else flat.view(torch.uint8)
+
+
+def _repeated(content: torch.Tensor, times: int) -> torch.Tensor:
+    """Return bytes several times over.
+
+    In the host's memory torch would let threads help it, and wake them: another set of them for each thread that calls.
+    Between calls they spin, and take the processors from the job.
+    """
+    if content.device.type != "cpu":
+        return torch.cat([content] * times)
+    return torch.from_numpy(np.concatenate([content.numpy()] * times))
 
 
 def _like(result: torch.Tensor, array: Array) -> Array:

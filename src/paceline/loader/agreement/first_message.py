@@ -21,13 +21,18 @@ from paceline.loader.agreement.must_agree import DisagreementError, MustAgree, c
 _GATHERED_BYTES = 128 * 1024  # the first messages that a rank receives
 _SENT_BYTES = 32 * 1024  # the first messages that a rank sends in an exchange
 _LEAST_BYTES = 256
-_SHORT_BYTES = 8192  # the most for what is sent only now and then
+_SHORT_BYTES = 8192  # the most for what is short, or sent only now and then
 _SIZE = struct.Struct("<q")  # of the whole message, at the end of the first one
 
 
 def gather_message_bytes(world_size: int) -> int:
     """Return the size of the first message of a rank to all others."""
     return max(_LEAST_BYTES, _GATHERED_BYTES // world_size // 8 * 8)
+
+
+def short_message_bytes(world_size: int) -> int:
+    """Return the size of the first message of a rank to all others, where little is sent at a time."""
+    return min(_SHORT_BYTES, gather_message_bytes(world_size))
 
 
 def exchange_message_bytes(world_size: int) -> int:
@@ -86,7 +91,7 @@ def gather_bytes(comm: Comm, content: bytes, device: torch.device | str = "cpu")
         content: What this rank sends, of any size.
         device: The device to send from, if the carrier cannot carry what is in the host's memory.
     """
-    room = min(_SHORT_BYTES, gather_message_bytes(comm.world_size)) - _SIZE.size
+    room = short_message_bytes(comm.world_size) - _SIZE.size
     # a bytearray, since torch warns of memory that cannot be written
     first = np.frombuffer(bytearray(content[:room].ljust(room, b"\0") + _SIZE.pack(len(content))), np.uint8)
     firsts = [row.tobytes() for row in _all_gather(comm, first, device)]

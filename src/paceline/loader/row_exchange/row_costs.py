@@ -19,7 +19,7 @@ from paceline.batch.schema import fingerprint
 from paceline.comm import Comm
 from paceline.errors import PacelineError
 from paceline.loader.agreement.batch_form import described_fields
-from paceline.loader.agreement.first_message import AgreementHeader, gather_message_bytes
+from paceline.loader.agreement.first_message import AgreementHeader, short_message_bytes
 from paceline.loader.agreement.must_agree import MustAgree
 
 _NUMBER_BYTES = 8
@@ -115,7 +115,7 @@ def gather_costs(
     own = [_digest(host), move_nanoseconds, batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
     header = [*agreement.numbers(), *own]
     sent = np.concatenate([np.array(header, np.int64), numbers.view(np.int64)])
-    length = gather_message_bytes(comm.world_size) // _NUMBER_BYTES
+    length = short_message_bytes(comm.world_size) // _NUMBER_BYTES
     first = np.zeros(length, np.int64)
     first[: min(length, sent.size)] = sent[:length]
     gathered = _all_gather(comm, first, batch.device)  # (rank, number)
