@@ -12,6 +12,7 @@ from paceline.errors import InputError
 from paceline.loader.agreement.first_message import gather_json
 from paceline.loader.agreement.must_agree import MustAgree
 from paceline.loader.agreement.problem import LoadError, Problem, raise_problem
+from paceline.loader.epochs.balanced_delivery import BalancedDelivery
 from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.epoch_summary import EpochSummary, Tally, summarise
 from paceline.loader.epochs.loader_settings import Check
@@ -20,7 +21,6 @@ from paceline.loader.epochs.received_steps import ReceivedSteps
 from paceline.loader.epochs.step_delivery import (
     AlarmedDelivery,
     AloneDelivery,
-    BalancedDelivery,
     StepDelivery,
     report_of,
 )

@@ -79,7 +79,7 @@ class Loader(Closeable):
         reseed: Whether random numbers drawn while loading depend on seed, rank, epoch and samples alone. If not given,
             they do in workers; in this process that takes a quarter of a millisecond per batch.
         seconds_per_cost: What a unit of `cost` takes a rank. If given, rows move only where that saves more time than
-            moving has taken in earlier steps.
+            moving has taken in earlier steps; and while that is rare, costs are asked for in some steps only.
         progress: Whether the first rank shows a bar and a summary; on a terminal, if not given.
         grace: Seconds that a rank has to return for its next batch after another has left the loop because of an
             error. Then it is terminated: it is stuck in a collective with the other, or computes for longer than that.

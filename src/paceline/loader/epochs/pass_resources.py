@@ -31,6 +31,11 @@ class PassResources(Closeable):
         self._balancer: SampleBalancer | None = None
         self._end_comm: Comm | None = None
 
+    @property
+    def may_leave_steps(self) -> bool:
+        """Whether steps may be left alone where balancing them does not pay."""
+        return self._seconds_per_cost is not None
+
     def begin_alarm(self) -> PassAlarm:
         """Return the alarm of a pass that has begun. All ranks ask for it at the same step."""
         if self._alarm is None:

@@ -56,6 +56,10 @@ class BalancingSamples:
     def __init__(self, balancing: Balancing) -> None:
         self._balancing = balancing
 
+    def wait(self, seconds: float) -> bool:
+        """Wait until `finish` would return at once, for some seconds at the most; return whether it would."""
+        return self._balancing.wait(seconds)
+
     def finish(self) -> tuple[Batch, list[int], StepStatistics]:
         """Return this rank's rows after balancing, the samples of the real ones, and what balancing did."""
         batch = self._balancing.finish()

@@ -1,30 +1,26 @@
 """How the batch of a step gets to the loop, so that a problem of one rank stops all ranks at the same step.
 
 There are three ways. A rank that is alone raises it. Ranks whose batches stay where they are learn of it by the alarm,
-one step ahead. Ranks whose rows move learn of it from the message that carries their costs.
+one step ahead. Ranks whose rows move learn of it from the message that carries their costs: `balanced_delivery`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Protocol
 
 import torch
 
 from paceline.loader.agreement.alarm import PassAlarm
 from paceline.loader.agreement.batch_form import BatchForm
-from paceline.loader.agreement.must_agree import DisagreementError, MustAgree
+from paceline.loader.agreement.must_agree import MustAgree
 from paceline.loader.agreement.objects import gather_problems
 from paceline.loader.agreement.problem import Problem, raise_problem
 from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.loader_settings import Check
 from paceline.loader.epochs.pass_resources import PassResources
 from paceline.loader.epochs.received_steps import ReceivedSteps
-from paceline.loader.epochs.sample_balancer import BalancingSamples, SampleBalancer
 from paceline.loader.epochs.step_report import StepReport, compare_steps
 from paceline.loader.workers.step_loader import LoadedStep
-
-_AHEAD = 1  # batches that are balanced while another is used
 
 
 class StepDelivery(Protocol):
@@ -58,7 +54,7 @@ class AloneDelivery:
         """Return the batch of the next step."""
         loaded, self._first = self._first or self._received.receive(step), None
         raise_problem([loaded.problem], rank=self._resources.comm.rank)
-        delivered = _as_loaded(loaded)
+        delivered = as_loaded(loaded)
         self._resources.check_costs(delivered.batch)
         return delivered
 
@@ -99,7 +95,7 @@ class AlarmedDelivery:
         if step == 0:
             loaded, self._ahead = self._ahead, None
             assert loaded is not None  # given at the beginning
-            return _as_loaded(loaded)
+            return as_loaded(loaded)
         if self._alarm is None:  # nobody needs it before the first batch is handed out
             self._alarm = self._resources.begin_alarm()
         self.problem = self._alarm.problem_at(step)
@@ -110,7 +106,7 @@ class AlarmedDelivery:
         loaded = self._ahead or self._received.receive(step)
         self._look_ahead(step, self._alarm)
         self._agree(step, loaded)
-        return _as_loaded(loaded)
+        return as_loaded(loaded)
 
     def _look_ahead(self, step: int, alarm: PassAlarm) -> None:
         """Load the step after this one; if it has a problem, tell the others before this one is handed out."""
@@ -134,61 +130,6 @@ class AlarmedDelivery:
             self._alarm.end()
 
 
-class BalancedDelivery:
-    """Batches after rows have moved; while one is used, the next is balanced. Problems travel with costs.
-
-    Args:
-        received: The steps.
-        first: The first of them, on which ranks have agreed.
-        num_steps: Steps of the pass.
-        resources: The ranks.
-        balancer: Moves the rows.
-        device: The device to send from.
-    """
-
-    problem: Problem | None = None
-
-    def __init__(
-        self,
-        received: ReceivedSteps,
-        first: LoadedStep,
-        *,
-        num_steps: int,
-        resources: PassResources,
-        balancer: SampleBalancer,
-        device: torch.device,
-    ) -> None:
-        self._received, self._num_steps = received, num_steps
-        self._first: LoadedStep | None = first
-        self._resources, self._balancer, self._device = resources, balancer, device
-        self._under_way: deque[tuple[BalancingSamples, LoadedStep]] = deque()
-        self._num_started = 0
-
-    def take(self, step: int) -> DeliveredStep:
-        """Return the batch of the next step."""
-        while self._num_started < min(self._num_steps, step + 1 + _AHEAD):
-            self._start()
-        balancing, loaded = self._under_way.popleft()
-        try:
-            batch, ids, statistics = balancing.finish()
-        except DisagreementError:
-            raise_problem(
-                gather_problems(self._resources.comm, loaded.problem, self._device), rank=self._resources.comm.rank
-            )
-            raise  # the cost function has failed, or its costs cannot be used
-        return DeliveredStep(batch=batch, ids=ids, skipped=_skipped(loaded), statistics=statistics)
-
-    def _start(self) -> None:
-        loaded, self._first = self._first or self._received.receive(self._num_started), None
-        self._num_started += 1
-        batch = loaded.batch if loaded.batch is not None else self._received.padding(loaded.num_rows)
-        problem = "" if loaded.problem is None else str(loaded.problem)
-        self._under_way.append((self._balancer.start(batch, loaded.ids, problem=problem), loaded))
-
-    def end(self) -> None:
-        """Nothing is to be released: the balancer serves all passes."""
-
-
 def report_of(loaded: LoadedStep, must_agree: MustAgree) -> StepReport:
     """Return what this rank says of a step: also the rows of its batch must be the same on all ranks."""
     derived = {**must_agree.derived, "rows of the batch": f"{loaded.num_rows}"}
@@ -199,10 +140,12 @@ def report_of(loaded: LoadedStep, must_agree: MustAgree) -> StepReport:
     )
 
 
-def _as_loaded(loaded: LoadedStep) -> DeliveredStep:
+def as_loaded(loaded: LoadedStep) -> DeliveredStep:
+    """Return the rows of a step where they were loaded."""
     assert loaded.batch is not None  # problems were raised, on all ranks
-    return DeliveredStep(batch=loaded.batch, ids=loaded.ids, skipped=_skipped(loaded))
+    return DeliveredStep(batch=loaded.batch, ids=loaded.ids, skipped=skipped_in(loaded))
 
 
-def _skipped(loaded: LoadedStep) -> tuple[int, ...]:
+def skipped_in(loaded: LoadedStep) -> tuple[int, ...]:
+    """Return the samples of a step that were left out."""
     return tuple(sample for sample, _ in loaded.skipped) if loaded.skipped else ()

@@ -17,6 +17,7 @@ from paceline.errors import InputError, choice
 from paceline.loader.agreement.background import Closeable
 from paceline.loader.agreement.first_message import gather_message_bytes
 from paceline.loader.row_exchange.batch_collectives import exchange_counted, gather_batches
+from paceline.loader.row_exchange.look_price import LookPrice
 from paceline.loader.row_exchange.move_price import MovePrice
 from paceline.loader.row_exchange.row_costs import (
     CostFunction,
@@ -59,6 +60,8 @@ class StepStatistics:
         max_over_bound: The heaviest rank's cost over what no deal can be below.
         num_moved: Real rows that changed rank, over all ranks.
         did_not_pay: Whether rows were left where they are because moving them takes longer than it saves.
+        steps_to_leave: How many of the steps that follow are not worth asking for their costs, because the last ones
+            were not.
         bytes_sent: Bytes that this rank sent for it.
         bytes_between_hosts: Bytes of rows that went from host to host, over all ranks.
         route: How rows travelled; None if none moved.
@@ -72,6 +75,7 @@ class StepStatistics:
     max_over_bound: float
     num_moved: int
     did_not_pay: bool
+    steps_to_leave: int
     bytes_sent: int
     bytes_between_hosts: int
     route: Route | None
@@ -93,6 +97,10 @@ class Balancing:
     def is_done(self) -> bool:
         """Whether `finish` would return at once."""
         return self._work.is_done
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until `finish` would return at once, for some seconds at the most; return whether it would."""
+        return self._work.is_done_within(seconds)
 
     def finish(self) -> Batch:
         """Return this rank's rows after balancing; wait for them if need be. May be called again."""
@@ -162,7 +170,7 @@ class Balancer(Closeable):
             raise InputError(f"host must be the name of a host, got {host!r}")
         self._cost, self._on_step = cost, on_step
         self._host = host_identity() if host is None else host
-        self._price = MovePrice(seconds_per_cost)
+        self._price, self._look = MovePrice(seconds_per_cost), LookPrice()
         self._settings = f"route {self._route.value}, {self._rules}, seconds_per_cost {seconds_per_cost!r}"
         self._ahead = RunAhead(comm, "paceline-balance")
 
@@ -196,13 +204,15 @@ class Balancer(Closeable):
         self._ahead.close(wait=wait)
 
     def _exchange(self, batch: Batch, own_costs: RowCosts) -> tuple[Batch, StepStatistics]:
-        comm = self._ahead.comm
+        comm, began = self._ahead.comm, time.perf_counter()
         costs = gather_costs(
-            comm, batch, own_costs, self._settings, host=self._host, move_nanoseconds=self._price.nanoseconds
-        )
+            comm, batch, own_costs, self._settings,
+            host=self._host, move_nanoseconds=self._price.nanoseconds, look_nanoseconds=self._look.nanoseconds,
+        )  # fmt: skip
         row_bytes = gather_row_bytes(comm, batch) if costs.has_several_hosts else None
         parts, now = cut_step(costs, row_bytes, self._rules), loads_now(costs)
         num_moved, saved = num_real_moved(costs, parts), float(now.max() - parts.loads.max()) / costs.factor
+        self._look.note(time.perf_counter() - began)
         does_pay = num_moved == 0 or costs.has_rank_without_rows or self._price.pays(saved, costs.move_nanoseconds)
         if not does_pay:
             parts, num_moved = left_alone(costs, parts), 0
@@ -217,10 +227,15 @@ class Balancer(Closeable):
         statistics = StepStatistics(
             imbalance_before=float(now.max() / now.mean()) if now.any() else 1.0,
             imbalance_after=parts.max_over_mean, max_over_bound=parts.max_over_bound, num_moved=num_moved,
-            did_not_pay=not does_pay, bytes_sent=bytes_sent, bytes_between_hosts=crossing, route=route,
+            did_not_pay=not does_pay, steps_to_leave=self._steps_to_leave(costs, saved if num_moved else 0.0),
+            bytes_sent=bytes_sent, bytes_between_hosts=crossing, route=route,
             seconds_hidden=0.0, seconds_waited=0.0,
         )  # fmt: skip
         return balanced, statistics
+
+    def _steps_to_leave(self, costs: GlobalCosts, saved: float) -> int:
+        gained = self._price.gain(saved, costs.move_nanoseconds)
+        return 0 if gained is None else self._look.steps_to_leave(gained, costs.look_nanoseconds)
 
     def _best_route(self, costs: GlobalCosts) -> Route:
         """Choose by bytes, which all ranks know: one call for all where everything fits into its first message."""

@@ -48,6 +48,17 @@ class MovePrice:
         """Note how long a move has taken."""
         self._moves.append(max(1, round(seconds * 1e9)))
 
+    def gain(self, saved: float, nanoseconds: Sequence[int]) -> int | None:
+        """Return the nanoseconds that a move saves, less what moves take; None if it is not known what costs mean.
+
+        Args:
+            saved: As for `pays`; 0 if nothing moved.
+            nanoseconds: As for `pays`.
+        """
+        if self._seconds_per_cost is None:
+            return None
+        return round(saved * self._seconds_per_cost * 1e9) - min(nanoseconds) if saved else 0
+
     def pays(self, saved: float, nanoseconds: Sequence[int]) -> bool:
         """Say whether to move, the same on every rank. The first move always pays: it shows what moving takes.
 

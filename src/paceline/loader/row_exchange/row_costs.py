@@ -48,6 +48,7 @@ class GlobalCosts:
         hosts: The host of each rank, as a number of its own.
         factor: What the cost functions' numbers were multiplied with, to make them whole.
         move_nanoseconds: What each rank says that moving rows has taken it lately.
+        look_nanoseconds: The same of learning these costs and deciding.
     """
 
     costs: Costs
@@ -57,6 +58,7 @@ class GlobalCosts:
     hosts: list[int]
     factor: float
     move_nanoseconds: list[int]
+    look_nanoseconds: list[int]
 
     @property
     def has_several_hosts(self) -> bool:
@@ -91,7 +93,14 @@ def row_costs(cost: CostFunction, batch: Batch) -> RowCosts:
 
 
 def gather_costs(
-    comm: Comm, batch: Batch, own_costs: RowCosts, settings: str, *, host: str = "", move_nanoseconds: int = 0
+    comm: Comm,
+    batch: Batch,
+    own_costs: RowCosts,
+    settings: str,
+    *,
+    host: str = "",
+    move_nanoseconds: int = 0,
+    look_nanoseconds: int = 0,
 ) -> GlobalCosts:
     """Return what the rows of all ranks cost.
 
@@ -102,6 +111,7 @@ def gather_costs(
         settings: What else must be the same on all ranks, as a reader sees it.
         host: Where this rank lives: the same name on the ranks of one host.
         move_nanoseconds: What moving rows has taken this rank lately.
+        look_nanoseconds: What learning costs and deciding has taken it.
 
     Raises:
         DisagreementError: On all ranks, if they differ or the costs of one are not known.
@@ -112,7 +122,8 @@ def gather_costs(
         describe=lambda: MustAgree(chosen=_described(batch, settings), problem=own_costs.problem),
     )
     numbers = own_costs.numbers
-    own = [_digest(host), move_nanoseconds, batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
+    times = [move_nanoseconds, look_nanoseconds]
+    own = [_digest(host), *times, batch.num_real, bytes_in(batch), int(numbers.dtype.kind == "f")]
     header = [*agreement.numbers(), *own]
     sent = np.concatenate([np.array(header, np.int64), numbers.view(np.int64)])
     length = short_message_bytes(comm.world_size) // _NUMBER_BYTES
@@ -122,7 +133,7 @@ def gather_costs(
     agreement.check(comm, gathered[:, : len(header)].tolist(), batch.device)
     if sent.size > length:  # all ranks have the same batch_size, so all make this second call
         gathered = np.concatenate([gathered, _all_gather(comm, sent[length:], batch.device)], axis=1)
-    hosts, moves, num_real, num_bytes, fractions = gathered[:, len(header) - len(own) : len(header)].T.tolist()
+    hosts, moves, looks, num_real, num_bytes, fractions = gathered[:, len(header) - len(own) : len(header)].T.tolist()
     content = gathered[:, len(header) : len(header) + batch.batch_size]
     # one rank may have whole numbers where another has fractions: then all are read as fractions
     rows = [
@@ -133,7 +144,7 @@ def gather_costs(
     real = (np.arange(batch.batch_size) < np.array(num_real)[:, None]).reshape(-1)
     return GlobalCosts(
         costs=costs, real=real, num_real=num_real, num_bytes=num_bytes, hosts=hosts, factor=factor,
-        move_nanoseconds=moves,
+        move_nanoseconds=moves, look_nanoseconds=looks,
     )  # fmt: skip
 
 

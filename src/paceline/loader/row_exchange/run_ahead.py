@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -51,6 +52,7 @@ class WorkAhead(Generic[_T]):
     def __init__(self, work: Future[_Done[_T]], batches_of: Callable[[_T], Iterable[Batch]], blocked: float) -> None:
         self._work, self._batches_of = work, batches_of
         self._blocked = blocked  # seconds for which the caller has waited already
+        self._asked: float | None = None  # when the caller first asked for the result
         self.seconds_hidden: float | None = None
         self.seconds_waited = 0.0
 
@@ -59,9 +61,14 @@ class WorkAhead(Generic[_T]):
         """Whether `wait` would return at once."""
         return self._work.done()
 
+    def is_done_within(self, seconds: float) -> bool:
+        """Wait until `wait` would return at once, for some seconds at the most; return whether it would."""
+        self._asked = self._asked or time.perf_counter()
+        return bool(futures.wait([self._work], seconds).done)
+
     def wait(self) -> _T:
         """Return the result; wait for it if need be. May be called again."""
-        asked = time.perf_counter()
+        asked = self._asked or time.perf_counter()
         done = self._work.result()
         waited = time.perf_counter() - asked + self._blocked
         if done.ready is not None:
