@@ -36,13 +36,13 @@ def gather_batches(comm: Comm, batch: Batch) -> Batch:
 
     Real rows are in the order of ranks. All ranks must have the same fields and the same `batch_size`.
     """
-    packed = _packed(batch, np.arange(batch.num_real), np.array([batch.num_real]))
+    outgoing = _pack(batch, np.arange(batch.num_real), np.array([batch.num_real]))
     agreement = AgreementHeader(
         fingerprints=_fingerprints(batch),
-        has_problem=bool(packed.problem),
-        describe=lambda: MustAgree(chosen=_described(batch), problem=packed.problem),
+        has_problem=bool(outgoing.problem),
+        describe=lambda: MustAgree(chosen=_described(batch), problem=outgoing.problem),
     )
-    (parcel,) = packed.parcels
+    (parcel,) = outgoing.parcels
     header = [*agreement.numbers(), batch.num_real, len(parcel)]
     start = len(header) * _NUMBER_BYTES
     length = gather_message_bytes(comm.world_size)
@@ -58,7 +58,7 @@ def gather_batches(comm: Comm, batch: Batch) -> Batch:
         more = comm.all_gather(rest)
         parcels = [joined([parcels[rank], more[rank, : max(0, size - room)]]) for rank, size in enumerate(sizes)]
     order = batch.batch_size + np.arange(sum(num_rows))  # all of them as they were received
-    return packed.arrange(order, parcels, np.array(num_rows), comm.world_size * batch.batch_size)
+    return outgoing.arrange(order, parcels, np.array(num_rows), comm.world_size * batch.batch_size)
 
 
 def exchange(comm: Comm, batch: Batch, groups: Sequence[Any]) -> Batch:
@@ -80,9 +80,9 @@ def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[B
     me, world_size = comm.rank, comm.world_size
     batch_size = batch.batch_size
     routes = read_groups(groups, rank=me, world_size=world_size, batch_size=batch_size, num_real=batch.num_real)
-    packed = _packed(batch, routes.outgoing, routes.counts)  # what stays is not among them
-    agreement = _agreement_on_groups(batch, routes, packed.problem)
-    parcels = packed.parcels
+    outgoing = _pack(batch, routes.outgoing, routes.counts)  # what stays is not among them
+    agreement = _agreement_on_groups(batch, routes, outgoing.problem)
+    parcels = outgoing.parcels
     sizes = [len(parcel) for parcel in parcels]
     # each rank must know whether any other needs a second message, so every header has the largest parcel's size
     headers = [[*agreement.numbers(), batch.num_real, max(sizes), size] for size in sizes]
@@ -110,11 +110,11 @@ def exchange_counted(comm: Comm, batch: Batch, groups: Sequence[Any]) -> tuple[B
             joined([part, more[end - count : end]]) for part, count, end in zip(received, awaited, ends, strict=True)
         ]
     order, came = routes.order_of(me, num_real, batch_size)
-    return packed.arrange(order, received, came, batch_size), sum(sizes)
+    return outgoing.arrange(order, received, came, batch_size), sum(sizes)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Packed:
+class _Outgoing:
     """What this rank sends, or why it cannot: then nothing is raised before all ranks know."""
 
     rows: HostRows | DeviceRows | None  # None where there is a problem
@@ -127,16 +127,16 @@ class _Packed:
         return self.rows.arrange(order, parcels, counts, num_rows)
 
 
-def _packed(batch: Batch, outgoing: Ids, counts: Ids) -> _Packed:
+def _pack(batch: Batch, numbers: Ids, counts: Ids) -> _Outgoing:
     try:
         rows = rows_of(batch)
-        return _Packed(rows=rows, parcels=rows.pack(outgoing, counts))
+        return _Outgoing(rows=rows, parcels=rows.pack(numbers, counts))
     except Exception as error:
         # memory on the batch's own device, for the header
         empty: Memory = torch.empty(0, dtype=torch.uint8, device=batch.device)
         empty = empty.numpy() if batch.device.type == "cpu" else empty
         problem = f"its rows cannot be packed: {type(error).__name__}: {error}"
-        return _Packed(rows=None, parcels=[empty] * len(counts), problem=problem)
+        return _Outgoing(rows=None, parcels=[empty] * len(counts), problem=problem)
 
 
 def _messages(length: int, headers: list[list[int]], parcels: Sequence[Memory], like: Memory) -> Memory:
