@@ -70,6 +70,18 @@ def test_help_and_import_do_not_even_load_numpy() -> None:
     assert run(code + LOOK.format(heavy=HEAVY))["numpy"] is False
 
 
+def test_ranks_are_started_before_numpy_and_the_judge_are_loaded() -> None:
+    code = """
+import paceline.cli.shown_run, paceline.bench.bench_job
+from paceline.bench.workload_choice import choose_workload
+from paceline.bench.workload.split_plans import plan_summaries
+assert plan_summaries(choose_workload("resnet50", [], scale=0.001).workload, 2)["train"].num_steps > 0
+import sys
+assert "paceline.guard.judge.judge" not in sys.modules
+"""
+    assert run(code + LOOK.format(heavy=HEAVY))["numpy"] is False
+
+
 def test_little_is_loaded_beyond_numpy() -> None:
     """The time it takes is measured by benchmarks/imports.py; what it loads is the same on every machine."""
     code = f"""

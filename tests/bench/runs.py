@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paceline.bench.data.generate import check_manifest, generate
+from paceline.bench.data.generate import generate
+from paceline.bench.data.manifest import check_manifest
 from paceline.bench.data.store import store_of
 from paceline.bench.results.figures import RankFigures, figures_of
 from paceline.bench.results.run_summary import RunSummary, summary_of

@@ -13,7 +13,8 @@ import pytest
 from tests.bench import runs
 
 from paceline.bench.bench_job import BenchJob, draw_seed, fit_ranks, run_once, run_repeatedly
-from paceline.bench.data.generate import check_manifest, generate
+from paceline.bench.data.generate import generate
+from paceline.bench.data.manifest import check_manifest
 from paceline.bench.data.store import store_of
 from paceline.bench.prepared_run import finish_run, prepare_run
 from paceline.bench.results.result_folder import read_summary, write_summary

@@ -11,7 +11,8 @@ import pytest
 from tests.bench import runs
 
 from paceline.bench.data.files import Files
-from paceline.bench.data.generate import GenerateError, blocks_of, check_manifest, generate
+from paceline.bench.data.generate import GenerateError, blocks_of, generate
+from paceline.bench.data.manifest import check_manifest
 from paceline.bench.data.store import Store, store_of
 from paceline.bench.training.samples import SampleError, Samples
 from paceline.bench.workload.sections import FORMATS, Dataset

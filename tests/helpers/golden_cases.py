@@ -18,7 +18,8 @@ from paceline import PlanSampler
 from paceline.balance import MemoryLimitError, partition
 from paceline.errors import InputError
 from paceline.plan import Plan
-from paceline.plan.order import LARGEST_SIZE, Feistel, Table
+from paceline.plan.deal import LARGEST_SIZE
+from paceline.plan.order import Feistel, Table
 from paceline.plan.shuffle_keys import fold, random_words
 
 FILE = Path(__file__).with_name("golden_digests.json")

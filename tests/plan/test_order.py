@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import plain_kernels as plain
 
-from paceline.plan.order import LARGEST_SIZE, Feistel, Table, _fisher_yates, make_order
+from paceline.plan.deal import LARGEST_SIZE
+from paceline.plan.order import Feistel, Table, _fisher_yates, make_order
 from paceline.plan.shuffle_keys import fold, random_words
 
 KEYS = st.integers(0, 2**64 - 1)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers import plain_kernels as plain
 
-from paceline.plan.order import LARGEST_SIZE, Feistel, Table
+from paceline.plan.deal import LARGEST_SIZE
+from paceline.plan.order import Feistel, Table
 
 KEYS = st.integers(0, 2**64 - 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.bench.data.generate import check_manifest
+from paceline.bench.data.manifest import check_manifest
 from paceline.bench.data.store import store_of
 from paceline.bench.results.result_folder import make_folder, read_summary, summarise_failed
 from paceline.bench.results.run_summary import RunSummary

@@ -1,20 +1,20 @@
 """The arithmetic of an epoch: which rank sees which sample at which step. Numbers in, numbers out.
 
-Plans by length, of packs and of several datasets are loaded when they are first used: most jobs need none of them.
+Each kind of plan is loaded when it is first used: most jobs need one, and to count steps needs none, nor numpy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from paceline.plan.epoch_plan import EpochPlan
-from paceline.plan.plan import Plan
 from paceline.plan.tail import Summary, Tail, TailLike
 
 if TYPE_CHECKING:
+    from paceline.plan.epoch_plan import EpochPlan
     from paceline.plan.lengths import LengthPlan
     from paceline.plan.mixture import MixedPlan, Share, Until
     from paceline.plan.packs.pack_plan import PackPlan, PackSummary
     from paceline.plan.packs.pack_steps import PackSteps
+    from paceline.plan.plan import Plan
 
 __all__ = [
     "EpochPlan",
@@ -31,18 +31,20 @@ __all__ = [
     "Until",
 ]
 
-_SELDOM_USED = {
+_MODULES = {
+    "EpochPlan": "paceline.plan.epoch_plan",
     "LengthPlan": "paceline.plan.lengths",
     "MixedPlan": "paceline.plan.mixture",
     "PackPlan": "paceline.plan.packs.pack_plan",
     "PackSteps": "paceline.plan.packs.pack_steps",
     "PackSummary": "paceline.plan.packs.pack_plan",
+    "Plan": "paceline.plan.plan",
     "Share": "paceline.plan.mixture",
     "Until": "paceline.plan.mixture",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _SELDOM_USED:
+    if name not in _MODULES:
         raise AttributeError(f"module 'paceline.plan' has no attribute {name!r}")
-    return getattr(import_module(_SELDOM_USED[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

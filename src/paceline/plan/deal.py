@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline.plan.tail import Summary, Tail
+from paceline.errors import EmptyPlanError, whole_number
+from paceline.plan.tail import Summary, Tail, TailLike
+
+LARGEST_SIZE = 1 << 62  # of samples, and of rows in one step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +92,34 @@ class Deal:
         row, rank = divmod(position, self.world_size)
         step, slot = divmod(row, self.batch_size)
         return rank, step, slot
+
+
+def make_deal(num_samples: int, *, start: int = 0, world_size: int, batch_size: int, tail: TailLike) -> Deal:
+    """Return the deal of what is left of an epoch of `num_samples` samples after `start` of them.
+
+    Raises:
+        InputError: A number is out of bounds, or there is no such tail.
+        EmptyPlanError: It has no step.
+    """
+    num_samples = whole_number("num_samples", num_samples, least=1, most=LARGEST_SIZE)
+    world_size = whole_number("world_size", world_size, least=1, most=LARGEST_SIZE)
+    batch_size = whole_number("batch_size", batch_size, least=1, most=LARGEST_SIZE // world_size)
+    start = whole_number("start", start, least=0, most=num_samples)
+    deal = Deal(num_samples=num_samples - start, world_size=world_size, batch_size=batch_size, tail=Tail.of(tail))
+    if deal.num_steps == 0:
+        raise EmptyPlanError(_why_empty(deal, start))
+    return deal
+
+
+def _why_empty(deal: Deal, start: int) -> str:
+    if deal.num_samples == 0:
+        return f"nothing is left of the epoch: all {start} samples are consumed; continue with the next epoch"
+    left = f"the {deal.num_samples} samples that are left" if start else f"{deal.num_samples} samples"
+    if deal.tail is Tail.DROP:
+        needed = f"{deal.world_size} ranks x batch {deal.batch_size} = {deal.samples_per_step}"
+    else:
+        needed = f"one for each of {deal.world_size} ranks"
+    return (
+        f"no step can be made with tail={deal.tail.value!r}: {left} do not fill one step ({needed}); "
+        f"use tail='pad', fewer ranks or a smaller batch"
+    )

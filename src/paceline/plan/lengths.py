@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from paceline.errors import EmptyPlanError, InputError, whole_number
 from paceline.plan.bucket_layout import BucketLayout, BucketLine, lay_out
 from paceline.plan.buckets import make_buckets
-from paceline.plan.deal import Deal
+from paceline.plan.deal import LARGEST_SIZE, Deal
 from paceline.plan.notebook_plan import plan_html
-from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
+from paceline.plan.order import Ids, Order, make_order
 from paceline.plan.plan import LARGEST_SEED, checked_steps
 from paceline.plan.shuffle_keys import fold
 from paceline.plan.shuffled_plan import ShuffledPlan

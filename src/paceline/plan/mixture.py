@@ -16,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 from paceline.errors import InputError, choice, listed, whole_number
+from paceline.plan.deal import LARGEST_SIZE
 from paceline.plan.notebook_plan import plan_html
-from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
+from paceline.plan.order import Ids, Order, make_order
 from paceline.plan.plan import ORDER_VERSION, Plan
 from paceline.plan.shuffle_keys import fold
 from paceline.plan.tail import Summary, Tail, TailLike

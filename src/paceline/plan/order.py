@@ -19,7 +19,6 @@ from paceline.compiled import extension
 Ids = NDArray[np.int64]
 
 LARGEST_TABLE = 65_536  # entries of a table fit uint16: 128 KiB
-LARGEST_SIZE = 1 << 62
 
 
 class Order(Protocol):

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from paceline.errors import EmptyPlanError, InputError, whole_number
-from paceline.plan.deal import Deal
+from paceline.errors import InputError, whole_number
+from paceline.plan.deal import Deal, make_deal
 from paceline.plan.even import EvenDeal
 from paceline.plan.notebook_plan import plan_html
-from paceline.plan.order import LARGEST_SIZE, Ids, Order, make_order
+from paceline.plan.order import Ids, Order, make_order
 from paceline.plan.shuffle_keys import fold
 from paceline.plan.tail import Summary, Tail, TailLike
 
@@ -74,21 +74,16 @@ class Plan:
     _costs_digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        most = LARGEST_SIZE
-        num_samples = whole_number("num_samples", self.num_samples, least=1, most=most)
-        world_size = whole_number("world_size", self.world_size, least=1, most=most)
-        batch_size = whole_number("batch_size", self.batch_size, least=1, most=most // world_size)
-        start = whole_number("start", self.start, least=0, most=num_samples)
-        tail = Tail.of(self.tail)
-        checked_shuffle(self.shuffle)
-        deal = Deal(
-            num_samples=num_samples - start,
-            world_size=world_size,
-            batch_size=batch_size,
-            tail=tail,
+        deal = make_deal(
+            self.num_samples,
+            start=self.start,
+            world_size=self.world_size,
+            batch_size=self.batch_size,
+            tail=self.tail,
         )
-        if deal.num_steps == 0:
-            raise EmptyPlanError(_why_empty(deal, start))
+        start = int(self.start)
+        num_samples = start + deal.num_samples
+        checked_shuffle(self.shuffle)
         even = None
         if self.costs is not None:
             even = self.costs if isinstance(self.costs, EvenDeal) else EvenDeal(self.costs, num_samples)
@@ -98,10 +93,10 @@ class Plan:
             "_even": even,
             "_costs_digest": "" if even is None else even.digest,
             "num_samples": num_samples,
-            "world_size": world_size,
-            "batch_size": batch_size,
+            "world_size": deal.world_size,
+            "batch_size": deal.batch_size,
             "start": start,
-            "tail": tail,
+            "tail": deal.tail,
             "seed": whole_number("seed", self.seed, least=0, most=LARGEST_SEED),
             "_deal": deal,
         }
@@ -273,17 +268,3 @@ def checked_steps(of: int, first_step: int, num_steps: int | None) -> tuple[int,
     if num_steps is None:
         return first_step, left
     return first_step, whole_number("num_steps", num_steps, least=0, most=left)
-
-
-def _why_empty(deal: Deal, start: int) -> str:
-    if deal.num_samples == 0:
-        return f"nothing is left of the epoch: all {start} samples are consumed; continue with the next epoch"
-    left = f"the {deal.num_samples} samples that are left" if start else f"{deal.num_samples} samples"
-    if deal.tail is Tail.DROP:
-        needed = f"{deal.world_size} ranks x batch {deal.batch_size} = {deal.samples_per_step}"
-    else:
-        needed = f"one for each of {deal.world_size} ranks"
-    return (
-        f"no step can be made with tail={deal.tail.value!r}: {left} do not fill one step ({needed}); "
-        f"use tail='pad', fewer ranks or a smaller batch"
-    )

@@ -13,7 +13,8 @@ import yaml
 from tests.fuzz.kinds import Attempt, Kind
 from tests.fuzz.spoiled_values import VALUES, spoil_bytes, spoil_json, spoil_value
 
-from paceline.bench.data.generate import check_manifest, generate
+from paceline.bench.data.generate import generate
+from paceline.bench.data.manifest import check_manifest
 from paceline.bench.data.store import store_of
 from paceline.bench.workload.workload import SHIPPED, load_workload
 from paceline.cli.main import main

@@ -1,23 +1,20 @@
 """Which files there are and what is in them, by arithmetic: names, sizes and contents follow from numbers alone.
 
-Nothing is listed and nothing is kept that grows with the number of files: 64 million cost as much as one.
+Nothing is listed and nothing is kept that grows with the number of files: 64 million cost as much as one. Names and
+numbers need no numpy, which is loaded for lengths and contents alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from paceline.bench.workload.sections import Dataset
-from paceline.plan.shuffle_keys import fold, random_words
 
-Bytes = NDArray[np.uint8]
-Numbers = NDArray[np.int64]
+if TYPE_CHECKING:
+    from paceline.bench.data.record_contents import Bytes, Numbers
+
 SUFFIXES = {"hdf5": "h5", "jpeg": "jpg", "raw": "bin"}
 _SPLITS = ("train", "eval")
 _DEFINING_KEYS = (  # files and contents follow from these
@@ -35,7 +32,6 @@ _DEFINING_KEYS = (  # files and contents follow from these
     "row_group_size",
     "seed",
 )
-_SIZES, _CONTENTS = 1, 2  # streams of random numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +72,23 @@ class Files:
 
     def length(self, sample: int) -> int:
         """Return the bytes of a record, as the model would see it without a resize."""
-        return int(self.lengths(sample, 1)[0]) if self.is_varied else self._mean()
+        return int(self.lengths(sample, 1)[0]) if self.is_varied else self.length_mean
 
     def lengths(self, first: int, count: int) -> Numbers:
-        """Return the bytes of `count` records: a normal distribution, cut off evenly so that the mean stays."""
-        mean = self._mean()
-        if not self.is_varied:
-            return np.full(count, mean, np.int64)
-        counters = np.arange(2 * first, 2 * (first + count), dtype=np.uint64)
-        words = random_words(fold(self.dataset.seed, _SIZES, _SPLITS.index(self.split)), counters).reshape(-1, 2)
-        uniform = (words + 0.5) / 2.0**32
-        normal = np.sqrt(-2.0 * np.log(uniform[:, 0])) * np.cos(2.0 * math.pi * uniform[:, 1])
-        reach = mean - max(1, mean // 16)
-        varied = mean + np.clip(normal * self.dataset.record_length_bytes_stdev, -reach, reach)
-        return self._fitting(np.rint(varied).astype(np.int64))
+        """Return the bytes of `count` records."""
+        from paceline.bench.data.record_contents import record_lengths
+
+        return record_lengths(self.dataset, _SPLITS.index(self.split), first, count)
 
     def content(self, sample: int) -> Bytes:
         """Return the bytes of a record."""
-        key = fold(self.dataset.seed, _CONTENTS, _SPLITS.index(self.split), sample)
-        length = self.length(sample)
-        return np.random.SFC64(key).random_raw((length + 7) // 8).astype("<u8").view(np.uint8)[:length]
+        from paceline.bench.data.record_contents import record_content
+
+        return record_content(self.dataset, _SPLITS.index(self.split), sample, self.length(sample))
 
     def num_bytes(self) -> int:
         """Return the bytes of all records, about: the mean length times their number."""
-        return self.num_samples * self._mean()
+        return self.num_samples * self.length_mean
 
     def fingerprint(self) -> str:
         """Return a short text that is equal for the same files with the same contents."""
@@ -111,17 +100,6 @@ class Files:
     @property
     def length_mean(self) -> int:
         """The mean length of records, in bytes."""
-        return self._mean()
+        from paceline.bench.data.record_contents import mean_length
 
-    def _mean(self) -> int:
-        data = self.dataset
-        if data.record_dims:
-            return math.prod(data.record_dims) * np.dtype(data.record_element_type).itemsize
-        whole = int(self._fitting(np.array([data.record_length_bytes], np.int64))[0])
-        return whole // np.dtype(data.record_element_type).itemsize * np.dtype(data.record_element_type).itemsize or 1
-
-    def _fitting(self, lengths: Numbers) -> Numbers:
-        """Return lengths that the format can hold: an image is a square."""
-        if self.dataset.format not in ("jpeg", "png"):
-            return lengths
-        return np.maximum(1, np.rint(np.sqrt(lengths)).astype(np.int64)) ** 2
+        return mean_length(self.dataset)

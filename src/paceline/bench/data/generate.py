@@ -10,36 +10,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
 
 import google_crc32c
 
 from paceline.bench.data.files import Files
 from paceline.bench.data.formats import format_of
+from paceline.bench.data.manifest import MANIFEST, SplitEntry, foreign_file_text, is_manifest, splits_of
 from paceline.bench.data.store import Store
 from paceline.bench.workload.sections import Workload
 from paceline.errors import InputError, PacelineError
 
 _MOST_BLOCKS = 1024
 _CHECKSUM = 0xFFFFFFFF
-_SPLITS = ("train", "eval")
-_MANIFEST = "manifest.json"
 _MARK = ".paceline/begun"  # written before the first file: whatever has the name of one is ours from then on
 
 
 class GenerateError(PacelineError):
     """Files could not be written."""
-
-
-class SplitEntry(TypedDict):
-    """What the manifest says about a split."""
-
-    fingerprint: str
-    num_files: int
-    num_samples: int
-    num_samples_per_file: int
-    num_bytes: int
-    checksum: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +50,6 @@ class Block:
     def ledger(self) -> str:
         """Where the ledger is."""
         return f".paceline/{self.files.split}-{self.files.fingerprint()}/{self.number}.csv"
-
-
-def splits_of(workload: Workload) -> list[Files]:
-    """Return the splits that have files."""
-    return [files for split in _SPLITS if (files := Files(workload.dataset, split)).num_files]
 
 
 def blocks_of(files: Files) -> Iterator[Block]:
@@ -108,71 +90,27 @@ def generate(
     if None in entries.values():
         return False
     manifest = {"version": 1, "format": workload.dataset.format, "splits": entries}
-    store.write(_MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
+    store.write(MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
     return True
-
-
-def check_manifest(workload: Workload, store: Store) -> dict[str, SplitEntry]:
-    """Return what the manifest says about each split; raise InputError if it is missing, or about other files."""
-    try:
-        manifest: dict[str, Any] = json.loads(store.read(_MANIFEST))
-    except FileNotFoundError:
-        raise InputError(
-            f"{store.url} does not hold this data set, or not all of it: paceline bench generate"
-        ) from None
-    except ValueError:
-        raise InputError(_foreign(store, _MANIFEST)) from None
-    except Exception as error:  # an object store raises errors of its own package
-        if store.is_local:
-            raise
-        raise InputError(f"{store.url} cannot be read: {type(error).__name__}: {error}") from None
-    if not _is_manifest(manifest):
-        raise InputError(_foreign(store, _MANIFEST))
-    splits: dict[str, SplitEntry] = manifest["splits"]
-    for files in splits_of(workload):
-        entry = splits.get(files.split)
-        if entry is None or entry["fingerprint"] != files.fingerprint():
-            raise InputError(
-                f"{store.url} holds other {files.split} files than the workload describes: "
-                f"{entry['num_files'] if entry is not None else 'no'} files of {manifest['format']}, but the workload "
-                f"has {files.num_files} of {workload.dataset.format}; generate again, or change dataset.data_folder"
-            )
-    return splits
 
 
 def _claim(store: Store, blocks: Sequence[Block]) -> None:
     """Mark the folder as that of a data set of ours, unless files of somebody else would be overwritten."""
     if store.exists(_MARK):
         return
-    if store.exists(_MANIFEST):
+    if store.exists(MANIFEST):
         try:
-            is_ours = _is_manifest(json.loads(store.read(_MANIFEST)))
+            is_ours = is_manifest(json.loads(store.read(MANIFEST)))
         except ValueError:
             is_ours = False
         if not is_ours:
-            raise InputError(_foreign(store, _MANIFEST))
+            raise InputError(foreign_file_text(store, MANIFEST))
     else:
         for block in blocks:
             for path in map(block.files.path, range(block.first, block.end)):
                 if store.exists(path) and not store.exists(block.ledger):
-                    raise InputError(_foreign(store, path))
+                    raise InputError(foreign_file_text(store, path))
     store.write(_MARK, b"paceline bench\n")
-
-
-def _is_manifest(value: Any) -> bool:
-    """Tell whether this is a manifest as `generate` writes it."""
-    splits = value.get("splits") if isinstance(value, dict) else None
-    return (
-        isinstance(splits, dict)
-        and "format" in value
-        and all(
-            isinstance(split, dict) and split.keys() >= SplitEntry.__annotations__.keys() for split in splits.values()
-        )
-    )
-
-
-def _foreign(store: Store, path: str) -> str:
-    return f"{store.url}/{path} was not made by `paceline bench generate`: name another dataset.data_folder"
 
 
 def _write_block(block: Block, store: Store, verify: bool, on_file: Callable[[int], None]) -> None:

@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from paceline.bench.data.generate import GenerateError, generate, splits_of
+from paceline.bench.data.generate import GenerateError, generate
+from paceline.bench.data.manifest import splits_of
 from paceline.bench.data.store import store_of
 from paceline.bench.workload.sections import Workload
 from paceline.bench.workload_choice import WorkloadChoice

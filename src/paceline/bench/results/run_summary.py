@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-import numpy as np
-
 from paceline.bench.results.figures import EpochFigures, RankFigures
 from paceline.bench.workload.sections import Workload
 from paceline.plan import Summary
@@ -192,9 +190,7 @@ def _own_figures(ranks: Sequence[RankFigures]) -> OwnFigures:
         "bytes_read": sum(one.whole.num_bytes for one in passes),
         "cache_share": _cache_share(passes),
         "time_to_first_batch_seconds": max(firsts, default=None),
-        "load_seconds_percentiles": {
-            f"p{percent}": float(np.percentile(loads, percent)) if loads else None for percent in (50, 90, 99, 100)
-        },
+        "load_seconds_percentiles": {f"p{percent}": _percentile(loads, percent) for percent in (50, 90, 99, 100)},
         "seconds_per_rank": {figures.rank: _seconds_by_part(figures) for figures in ranks},
         "hosts": _host_figures(ranks),
         "spread_between_ranks": busy[slowest] / mean if slowest is not None and mean else None,
@@ -203,6 +199,12 @@ def _own_figures(ranks: Sequence[RankFigures]) -> OwnFigures:
         "epoch_seconds": [max(one.seconds or one.whole.seconds for one in each) for each in _passes(ranks, "train")],
         "log_lines_left_out": sum(figures.num_unreadable for figures in ranks),
     }
+
+
+def _percentile(values: Sequence[float], percent: int) -> float | None:
+    import numpy as np  # a run is prepared without it
+
+    return float(np.percentile(values, percent)) if values else None
 
 
 def _host_figures(ranks: Sequence[RankFigures]) -> dict[str, HostFigures]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from paceline.bench.data.generate import check_manifest
+from paceline.bench.data.manifest import check_manifest
 from paceline.bench.data.store import store_of
 from paceline.bench.results.figures import RankFigures, figures_of
 from paceline.bench.results.result_folder import write_summary

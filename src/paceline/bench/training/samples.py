@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
 from paceline.bench.data.formats import OpenRecordFile, RecordFormat, format_of
+from paceline.bench.data.record_contents import Bytes
 from paceline.bench.data.store import Store
 from paceline.bench.workload.sections import Workload
 from paceline.bench.workload.workload import is_ragged

@@ -11,7 +11,8 @@ import numpy as np
 
 from paceline.errors import whole_number
 from paceline.plan.buckets import samples_by_length
-from paceline.plan.order import LARGEST_SIZE, Ids, make_order
+from paceline.plan.deal import LARGEST_SIZE
+from paceline.plan.order import Ids, make_order
 from paceline.plan.packs.pack_forms import PackForms
 from paceline.plan.packs.pack_layout import PackLayout, lay_out_packs, spread_packs
 from paceline.plan.packs.pieces import Narrow, Pieces, narrowed

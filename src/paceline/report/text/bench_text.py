@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paceline.bench.data.generate import SplitEntry
+from paceline.bench.data.manifest import SplitEntry
 from paceline.bench.results.compare import FigureComparison
 from paceline.bench.results.fit import Fit
 from paceline.bench.results.run_summary import Metrics, RunSummary

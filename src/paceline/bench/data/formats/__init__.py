@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import BinaryIO, Protocol
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
+from paceline.bench.data.record_contents import Bytes
 from paceline.errors import InputError
 
 INSTALL = "pip install 'paceline[bench]'"

@@ -8,8 +8,9 @@ from typing import Any, BinaryIO
 import h5py
 import numpy as np
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
 from paceline.bench.data.formats.plain import RecordSpans
+from paceline.bench.data.record_contents import Bytes
 
 _CHUNK = 1 << 20  # bytes, by default
 

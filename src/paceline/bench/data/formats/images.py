@@ -9,8 +9,9 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
 from paceline.bench.data.formats import OpenRecordFile
+from paceline.bench.data.record_contents import Bytes
 from paceline.errors import InputError
 
 

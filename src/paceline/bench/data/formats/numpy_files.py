@@ -10,8 +10,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
 from paceline.bench.data.formats.plain import DamagedError, OpenRawFile, RecordSpans
+from paceline.bench.data.record_contents import Bytes
 
 _LOCAL = struct.Struct("<4s5HLLL2H")  # the header of a file in a ZIP archive
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
+from paceline.bench.data.record_contents import Bytes
 
 
 class Parquet:

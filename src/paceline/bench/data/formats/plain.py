@@ -6,7 +6,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
+from paceline.bench.data.record_contents import Bytes
 from paceline.errors import PacelineError
 
 _DIGITS = np.array([list(f"{value:03},".encode()) for value in range(256)], np.uint8)  # (value, 4 characters)

@@ -12,8 +12,9 @@ from typing import BinaryIO
 import google_crc32c
 import numpy as np
 
-from paceline.bench.data.files import Bytes, Files
+from paceline.bench.data.files import Files
 from paceline.bench.data.formats.plain import DamagedError, read_at
+from paceline.bench.data.record_contents import Bytes
 
 _FRAME = 16  # length, its checksum, and the checksum of the message
 
