@@ -106,6 +106,14 @@ def test_numbers_in_the_byte_order_of_another_machine_become_those_of_this_one(
     assert column.is_shared() == is_worker  # type: ignore[no-untyped-call]
 
 
+def test_arrays_keep_the_order_of_their_axes_in_memory() -> None:
+    images = [np.full((6, 5, 3), number, np.uint8).transpose(2, 0, 1) for number in range(4)]
+    column = Collate(4)(images)["0"]
+    assert isinstance(column, torch.Tensor)
+    assert column.is_contiguous(memory_format=torch.channels_last)
+    assert [int(each.sum()) for each in column] == [90 * number for number in range(4)]
+
+
 def test_a_jagged_field_that_samples_do_not_have_is_refused() -> None:
     with pytest.raises(InputError, match=r"jagged names fields that samples do not have: \['wrods'\]"):
         Collate(1, jagged=["words", "wrods"])([{"words": [1, 2]}])

@@ -41,6 +41,8 @@ def conform(comm: Comm) -> list[str]:
     check("all_gather of nothing", list(comm.all_gather(np.zeros((0, 3))).shape) == [size, 0, 3])
     strided = np.arange(12).reshape(3, 4)[:, ::2] + rank
     check("strided input", (comm.all_gather(strided)[-1] == np.arange(12).reshape(3, 4)[:, ::2] + size - 1).all())
+    one = (torch.arange(6) + rank)[::3][:1]  # of one element any stride counts as contiguous
+    check("one of a strided tensor", comm.all_gather(one).tolist() == [[each] for each in range(size)])
     big = torch.full((300_000,), rank, dtype=torch.int64)
     check("a large all_gather", comm.all_gather(big)[:, 7].tolist() == list(range(size)))
     _check_duplicate(comm, check)

@@ -208,6 +208,10 @@ def disagree(comm: Comm, case: str) -> str:
         groups = [[0], [1]]
     elif case == "kind" and odd:
         groups = [["a"], [1], [2]]
+    elif case == "gradient" and odd:
+        groups = [torch.zeros(1, requires_grad=True), [1], [2]]
+    elif case == "large" and odd:
+        groups = [[2**63], [1], [2]]
     elif case.startswith("changed") and odd:  # since the batch was built
         batch["history"].lengths[0] += 100  # type: ignore[union-attr]
     elif case == "lost":
@@ -216,10 +220,10 @@ def disagree(comm: Comm, case: str) -> str:
         groups = [[*groups[0], 4], groups[1][1:], groups[2]]
         batch = make_batch(comm.rank, 4, 4)
     try:
-        if case in ("groups", "twice", "range", "count", "kind", "lost", "too many", "changed, exchanged"):
-            exchange(comm, batch, groups)
-        else:
+        if case in ("padded twice", "dtype", "field", "pad", "changed, gathered"):
             gather_batches(comm, batch)
+        else:
+            exchange(comm, batch, groups)
     except (DisagreementError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     return "nothing"
@@ -243,6 +247,8 @@ DISAGREEMENTS = {
     "range": "rank 1 cannot continue: groups must hold rows from 0 to 11, got 99",
     "count": "rank 1 cannot continue: groups must be one for each of 3 ranks, got 2",
     "kind": "rank 1 cannot continue: groups must be lists of rows",
+    "gradient": "rank 1 cannot continue: groups must be lists of rows: Can't call numpy() on Tensor that requires grad",
+    "large": "rank 1 cannot continue: groups must be lists of rows: no rank has a row 9223372036854775808",
     "lost": "1 real rows are in none of them, first row 1 of rank 2",
     "too many": "group 0 has 5 real rows, more than batch_size 4",
     "changed, gathered": "rank 1 cannot continue: its rows cannot be packed: ValueError",

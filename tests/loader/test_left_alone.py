@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from tests.helpers.sample_datasets import Histories, words_of
 
 from paceline import Batch, Loader, run_ranks
 from paceline.comm import Comm
-from paceline.loader import LoadError
+from paceline.loader import DisagreementError, LoadError
 from paceline.loader.row_exchange.look_price import LookPrice
 
 NUM_STEPS, BATCH_SIZE = 40, 2
@@ -78,32 +81,107 @@ def test_every_step_is_looked_at_where_that_pays() -> None:
         assert sorted(everybody) == list(range(NUM_STEPS * 6))
 
 
-def failed(comm: Comm, step: int, has_collective: bool) -> tuple[int, str]:
-    """Go through a pass in which rank 1 cannot load a sample of a step; return the steps it made, and the error."""
-    dataset = Histories(NUM_STEPS * BATCH_SIZE * comm.world_size, bad=(step * BATCH_SIZE * comm.world_size + 1,))
-    num_steps = 0
-    loader = Loader(dataset, cost=words_of, seconds_per_cost=0.0, **settings_of(comm))
-    try:
-        with loader:
+def failed(comm: Comm, step: int, with_collective: Sequence[int], is_thread_safe: bool) -> tuple[int, str, list[int]]:
+    """Go through a pass in which rank 1 cannot load a sample of a step, and through another without a problem.
+
+    Return the steps that this rank made of the first, its error, and the samples of the second.
+    """
+    if not is_thread_safe:  # then nothing runs beside the loop
+        type(comm).is_thread_safe = property(lambda _: False)  # type: ignore[assignment, method-assign]
+    bad = step * BATCH_SIZE * comm.world_size + 1
+    dataset = SlowlyFailing(NUM_STEPS * BATCH_SIZE * comm.world_size, bad=(bad,))
+    num_steps, said = 0, "nothing"
+    own: list[int] = []
+    with Loader(dataset, cost=words_of, seconds_per_cost=0.0, **settings_of(comm)) as loader:
+        try:
             for _ in loader:
+                if num_steps in with_collective:
+                    comm.all_reduce(np.ones(1))
                 num_steps += 1
-                if has_collective:
-                    comm.all_reduce(np.ones(1))  # what training does in every step
-    except LoadError as error:
-        return num_steps, f"{error}"
-    return num_steps, "nothing"
+        except LoadError as error:
+            said = f"{error}"
+        dataset.mend()
+        loader.set_epoch(1)
+        for batch in loader:
+            own += batch.real("id").tolist()  # type: ignore[union-attr]
+    return num_steps, said, own
+
+
+class SlowlyFailing(Histories):
+    """Other ranks are far ahead when a sample cannot be loaded."""
+
+    def __getitem__(self, sample: int) -> dict[str, Any]:
+        if sample in self._bad:
+            time.sleep(0.5)
+        return super().__getitem__(sample)
+
+    def mend(self) -> None:
+        """Make all samples readable."""
+        self._bad.clear()
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("step", [12, 27])  # left alone, and looked at
 def test_a_problem_stops_all_ranks_at_the_same_step(carrier: str, step: int) -> None:
-    results = values(run_ranks(failed, 3, args=(step, True), carrier=carrier))
-    assert [num_steps for num_steps, _ in results] == [step] * 3
-    for _, said in results:
+    results = values(run_ranks(failed, 3, args=(step, range(NUM_STEPS), True), carrier=carrier))
+    assert [num_steps for num_steps, _, _ in results] == [step] * 3
+    for _, said, _ in results:
         assert f"rank 1 could not load sample {step * 6 + 1} at step {step} of epoch 0" in said
 
 
-@pytest.mark.parametrize("step", [12, 25, 27])
-def test_no_rank_waits_for_one_that_has_left_though_steps_have_no_collective(step: int) -> None:
-    for _, said in values(run_ranks(failed, 3, args=(step, False), carrier="threads")):
+@pytest.mark.parametrize(
+    ("carrier", "is_thread_safe"), [("threads", True), ("torch", True), ("mpi", True), ("torch", False), ("mpi", False)]
+)
+@pytest.mark.parametrize("step", [12, 25])  # a rank runs ahead as far as the next step that is looked at: 26
+def test_ranks_that_run_ahead_of_a_problem_can_go_on_afterwards(carrier: str, step: int, is_thread_safe: bool) -> None:
+    results = values(run_ranks(failed, 3, args=(step, (), is_thread_safe), carrier=carrier, deadline=100))
+    for _, said, _ in results:
         assert f"file {step * 6 + 1}.npz is corrupt" in said
+    assert sorted(sample for _, _, own in results for sample in own) == list(range(NUM_STEPS * 6))
+
+
+def test_a_rank_that_has_waited_for_a_look_makes_no_step_after_the_problem() -> None:
+    """It looks at step 26 before it makes step 25, whose collective the rank with the problem will never call."""
+    results = values(run_ranks(failed, 3, args=(12, (25,), False), carrier="mpi", deadline=100))
+    assert [num_steps for num_steps, _, _ in results] == [25, 12, 25]
+
+
+def test_every_step_is_looked_at_where_ranks_are_to_be_compared_at_each() -> None:
+    def compared(comm: Comm) -> str:
+        changes_at = 12 * BATCH_SIZE * comm.world_size + 1  # on rank 1
+        dataset = Histories(NUM_STEPS * BATCH_SIZE * comm.world_size, dtype_changes_at=changes_at)
+        num_steps = 0
+        with Loader(dataset, cost=words_of, seconds_per_cost=0.0, check="every", **settings_of(comm)) as loader:
+            try:
+                for _ in loader:
+                    num_steps += 1
+            except DisagreementError as error:
+                return f"step {num_steps}: {error}"
+        return "nothing"
+
+    for said in values(run_ranks(compared, 3, carrier="threads")):
+        assert said.startswith("step 12: ranks disagree on field 'vector'")
+
+
+def test_a_look_that_pays_takes_back_what_the_one_before_has_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    num_looks: Counter[int] = Counter()
+
+    def decide(price: LookPrice, gained: int, nanoseconds: Sequence[int]) -> int:
+        num_looks[id(price)] += 1
+        return 8 if num_looks[id(price)] == 8 else 0
+
+    monkeypatch.setattr(LookPrice, "steps_to_leave", decide)
+    for looked, _, _ in values(run_ranks(passed, 3, args=(0.0,), carrier="threads")):
+        # when the ninth look is known to pay, that of the tenth step has been left out already
+        assert looked == [*range(9), *range(10, NUM_STEPS)]
+
+
+def test_the_summary_counts_the_steps_that_were_looked_at() -> None:
+    def summarised(comm: Comm) -> str:
+        dataset = Histories(NUM_STEPS * BATCH_SIZE * comm.world_size)
+        with Loader(dataset, cost=words_of, seconds_per_cost=0.0, **settings_of(comm)) as loader:
+            list(loader)
+            return f"{loader.summary}"
+
+    for said in values(run_ranks(summarised, 3, carrier="threads")):
+        assert " in the 12 steps that were looked at" in said

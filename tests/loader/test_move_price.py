@@ -47,6 +47,19 @@ def test_rows_move_where_that_saves_time_or_nobody_says_what_costs_mean(seconds_
         assert all(each.num_moved > 0 and each.imbalance_after < 1.5 for each in done)
 
 
+def test_moving_is_measured_again_after_steps_that_were_left_alone() -> None:
+    price = MovePrice(seconds_per_cost=1e-3)
+    price.note(0.5)  # the first move, which made connections
+    assert not price.pays(20, [price.nanoseconds])
+    price.leave_alone(64)
+    assert price.pays(20, [price.nanoseconds]), "it is known no longer what a move takes"
+    assert price.gain(20, [price.nanoseconds]) == 0, "a move that is made to measure speaks against no look"
+    assert not price.pays(20, [price.nanoseconds]), "once is enough"
+    price.note(0.001)
+    assert price.pays(20, [price.nanoseconds])
+    assert price.gain(20, [price.nanoseconds]) == 19_000_000
+
+
 def test_nothing_moves_where_costs_take_no_time() -> None:
     for done, _ in values(run_ranks(balanced, 2, args=(0.0, 1.0), carrier="threads")):
         assert all(each.did_not_pay and each.num_moved == 0 for each in done)

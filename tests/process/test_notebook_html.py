@@ -43,9 +43,11 @@ def test_a_check_shows_which_ranks_differ() -> None:
 def test_a_pass_shows_its_share_of_waiting_and_what_was_skipped() -> None:
     summary = EpochSummary(
         epoch=3, num_steps=10, num_used=90, num_dropped=0, num_padded=0, num_repeated=0, num_skipped=1,
-        skipped=((17, HOSTILE),), imbalance_before=1.5, imbalance_after=1.0, seconds=10.0, seconds_waiting=7.9,
+        skipped=((17, HOSTILE),), num_balanced=4, imbalance_before=1.5, imbalance_after=1.0, seconds=10.0,
+        seconds_waiting=7.9,
     )  # fmt: skip
     html = summary._repr_html_()
+    assert "<td>1.500 -&gt; 1.000 in the 4 steps that were looked at</td>" in html
     assert "<td>waiting for data</td><td>79%</td>" in html
     assert "skipped sample 17" in html
     assert HOSTILE not in html

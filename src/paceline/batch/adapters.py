@@ -190,6 +190,8 @@ def _stacked_arrays(arrays: list[Any]) -> torch.Tensor:
     # an empty array stands for the dtype: torch would warn about an array that is read-only, such as a mapped file. Of
     # numbers in the byte order of another machine numpy makes those of this one
     out = _shared(torch.from_numpy(np.empty(0, first.dtype.newbyteorder("="))), shape) if _is_worker() else None
+    if out is None and not all(array.flags.c_contiguous for array in arrays):
+        return torch.from_numpy(np.stack(arrays))  # it keeps the order of their axes in memory
     rows = arrays if first.ndim else [array.reshape(1) for array in arrays]
     if out is None:
         return torch.from_numpy(np.concatenate(rows).reshape(shape))

@@ -168,7 +168,8 @@ def _tensor(array: Any) -> torch.Tensor:
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's memory as bytes: every dtype travels, and none is promoted."""
-    flat = tensor if tensor.dim() == 1 else tensor.view(-1)
+    # of one element any stride counts as contiguous, and only 1 can be seen as bytes
+    flat = tensor if tensor.stride() == (1,) else tensor.as_strided((tensor.numel(),), (1,))
     return flat if flat.dtype is torch.uint8 else flat.view(torch.uint8)
 
 

@@ -1,7 +1,9 @@
 """Batches after rows have moved, each balanced while the one before is used.
 
 Problems travel with costs. Where balancing does not pay, steps are left alone for a while: nobody asks for their costs,
-and a problem is told by the alarm, one step ahead, as where nothing is balanced at all.
+and a problem is told by the alarm, one step ahead, as where nothing is balanced at all. A rank that runs ahead may have
+asked for the costs of later steps before it hears of that. So all ranks ask for those, and are told the problem: no
+question is left open that a later pass, or the end of the job, could run into.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class BalancedDelivery:
         num_steps: Steps of the pass.
         resources: The ranks.
         balancer: Moves the rows.
+        may_leave_steps: Whether steps may be left alone where it does not pay to balance them.
         device: The device to send from.
     """
 
@@ -45,6 +48,7 @@ class BalancedDelivery:
         num_steps: int,
         resources: PassResources,
         balancer: SampleBalancer,
+        may_leave_steps: bool,
         device: torch.device,
     ) -> None:
         self._received, self._num_steps = received, num_steps
@@ -52,25 +56,27 @@ class BalancedDelivery:
         self._resources, self._balancer, self._device = resources, balancer, device
         self._alarm: PassAlarm | None = None
         self._under_way: deque[tuple[BalancingSamples | None, LoadedStep]] = deque()  # None: the step is left alone
-        self._num_started = self._next_look = 0
+        self._looks_of_others: list[BalancingSamples] = []
+        self._num_started = self._num_left = self._next_look = 0
+        self._may_leave_steps = may_leave_steps
         self.problem: Problem | None = None
 
     def take(self, step: int) -> DeliveredStep | None:
         """Return the batch of the next step; None if all ranks stop here because of a problem of a step left alone."""
-        if step and self._alarm is None and self._resources.may_leave_steps:
+        if step and self._alarm is None and self._may_leave_steps:
             self._alarm = self._resources.begin_alarm()
         if self._must_stop(step):
             return None
         while self._num_started < min(self._num_steps, step + 1 + _AHEAD):
-            self._start(self._num_started)
-            self._num_started += 1
-        balancing, loaded = self._under_way.popleft()
-        if balancing is None:
-            return as_loaded(loaded)
-        while not balancing.wait(_POLL_SECONDS):
+            # without a thread of its own, a look has waited for all ranks: meanwhile one may have left
+            if self._start(self._num_started) and self._must_stop(step):
+                return None
+        balancing, loaded = self._under_way[0]
+        while balancing is not None and not balancing.wait(_POLL_SECONDS):
             if self._must_stop(step):  # the rank that is waited for has left
                 return None
-        return self._balanced(balancing, loaded)
+        self._under_way.popleft()
+        return as_loaded(loaded) if balancing is None else self._balanced(balancing, loaded, step)
 
     def _must_stop(self, step: int) -> bool:
         if self._alarm is None:
@@ -78,34 +84,61 @@ class BalancedDelivery:
         self.problem = self._alarm.problem_at(step)
         if self.problem is not None and self.problem.rank == self._resources.comm.rank:
             self._alarm.announce(self.problem, has_left=True)
+        if self.problem is not None:
+            self._begin_looks_of_others(self.problem)
         return self.problem is not None
 
-    def _start(self, step: int) -> None:
-        """Load a step, and begin to balance it unless it is left alone. All ranks know the same of earlier steps.
+    def _begin_looks_of_others(self, problem: Problem) -> None:
+        """Begin the looks that ranks which run ahead may have begun before they hear of a problem: they fail with it.
+
+        No rank gets beyond the first of them, and each begins those that are ahead of it.
+        """
+        first = min(max(self._next_look, problem.step + 1), self._num_steps - 1)
+        for step in range(max(first, self._num_started), min(first + 1 + _AHEAD, self._num_steps)):
+            self._looks_of_others.append(self._balancer.start(self._received.padding(1), [], problem=str(problem)))
+            self._num_started = step + 1
+
+    def _start(self, step: int) -> bool:
+        """Load a step, and begin to balance it unless it is left alone; return whether it has begun.
+
+        All ranks know the same of earlier steps, and do the same.
 
         In the last step some ranks may have no row while others have several: rows move then at any price.
         """
         loaded, self._first = self._first or self._received.receive(step), None
+        self._num_started = step + 1
         if self._alarm is not None and step < self._next_look and step + 1 < self._num_steps:
             if loaded.problem is not None:
                 self._alarm.announce(loaded.problem)
             self._under_way.append((None, loaded))
-            return
+            self._num_left += 1
+            return False
         batch = loaded.batch if loaded.batch is not None else self._received.padding(loaded.num_rows)
         problem = "" if loaded.problem is None else str(loaded.problem)
-        self._under_way.append((self._balancer.start(batch, loaded.ids, problem=problem), loaded))
+        balancing = self._balancer.start(batch, loaded.ids, problem=problem, num_left=self._num_left)
+        self._under_way.append((balancing, loaded))
+        self._num_left = 0
+        return True
 
-    def _balanced(self, balancing: BalancingSamples, loaded: LoadedStep) -> DeliveredStep:
+    def _balanced(self, balancing: BalancingSamples, loaded: LoadedStep, step: int) -> DeliveredStep | None:
         try:
             batch, ids, statistics = balancing.finish()
         except DisagreementError:
+            if self._must_stop(step):  # it has failed because of an earlier step, which was left alone
+                return None
             raise_problem(
                 gather_problems(self._resources.comm, loaded.problem, self._device), rank=self._resources.comm.rank
             )
             raise  # the cost function has failed, or its costs cannot be used
-        if statistics.steps_to_leave:
-            self._next_look = self._num_started + statistics.steps_to_leave
+        # a look that pays takes back what the one before it has said
+        self._next_look = self._num_started + statistics.steps_to_leave if statistics.steps_to_leave else 0
         return DeliveredStep(batch=batch, ids=ids, skipped=skipped_in(loaded), statistics=statistics)
+
+    def settle(self) -> None:
+        """Wait for the looks that were begun before the pass has come to its end early: all ranks take part in them."""
+        for balancing in [*(balancing for balancing, _ in self._under_way), *self._looks_of_others]:
+            while balancing is not None and not balancing.wait(_POLL_SECONDS):
+                pass
 
     def end(self) -> None:
         """End the alarm of this pass; the balancer serves all passes."""

@@ -81,7 +81,7 @@ class EpochPass:
                 del delivered  # so that its batch can go as soon as the loop has no use for it
                 asked = time.perf_counter()
                 self._tally.seconds = asked - began
-            self._end(delivery.problem)
+            self._end(delivery)
         finally:
             delivery.end()
 
@@ -110,15 +110,18 @@ class EpochPass:
                 num_steps=num_steps, resources=self._resources, check=self._check, device=self._sent_from,
             )  # fmt: skip
         return BalancedDelivery(
-            received, first, num_steps=num_steps, resources=self._resources, balancer=balancer, device=self._sent_from
-        )
+            received, first,
+            num_steps=num_steps, resources=self._resources, balancer=balancer, device=self._sent_from,
+            # they are not compared with those of other ranks
+            may_leave_steps=self._resources.may_leave_steps and self._check is not Check.EVERY,
+        )  # fmt: skip
 
-    def _end(self, problem: Problem | None) -> None:
+    def _end(self, delivery: StepDelivery | None) -> None:
         """Meet all ranks at the end of the pass, wherever that is: they may have heard of a problem at different steps.
 
         It takes a communicator of its own: a rank may still wait in a collective of the job, until its alarm ends it.
         """
-        tallies = [self._tally]
+        tallies, problem = [self._tally], None if delivery is None else delivery.problem
         if self._resources.comm.world_size > 1:
             try:
                 own_end = [self._tally.to_json(), problem and problem.to_json()]
@@ -127,6 +130,8 @@ class EpochPass:
                 if problem is None:
                     raise
                 raise LoadError(problem, is_of_another_rank=problem.rank != self._resources.comm.rank) from error
+            if delivery is not None:
+                delivery.settle()
             raise_problem((Problem.from_json(each) for _, each in ends), rank=self._resources.comm.rank)
             tallies = [Tally.from_json(tally) for tally, _ in ends]
         plan = self._planned.plan

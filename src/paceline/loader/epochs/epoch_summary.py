@@ -26,8 +26,9 @@ class EpochSummary:
         num_repeated: Rows of samples that came again.
         num_skipped: Samples that could not be loaded; their rows are padding.
         skipped: The first few of them, with the reason.
-        imbalance_before: The heaviest rank's cost over the mean, as batches were loaded, averaged over steps; None
-            without a cost function.
+        num_balanced: Steps whose costs were compared; others were left alone, because it did not pay.
+        imbalance_before: The heaviest rank's cost over the mean, as batches were loaded, averaged over the steps whose
+            costs were compared; None without a cost function.
         imbalance_after: The same, as they were handed out.
         seconds: From the first batch that was asked for to the end, on the slowest rank.
         seconds_waiting: How long the loop waited for data, on the rank that waited longest.
@@ -41,6 +42,7 @@ class EpochSummary:
     num_repeated: int
     num_skipped: int
     skipped: tuple[tuple[int, str], ...]
+    num_balanced: int
     imbalance_before: float | None
     imbalance_after: float | None
     seconds: float
@@ -57,9 +59,13 @@ class EpochSummary:
         parts = [f"epoch {self.epoch}: {self.num_steps} steps"]
         parts += [f"{count} {name}" for name, count in counts.items() if count or name == "used"]
         if self.imbalance_before is not None and self.imbalance_after is not None:
-            parts.append(f"imbalance {self.imbalance_before:.3f} -> {self.imbalance_after:.3f}")
+            parts.append(f"imbalance {self._imbalance(self.imbalance_before, self.imbalance_after)}")
         share = self.seconds_waiting / self.seconds if self.seconds else 0.0
         return ", ".join([*parts, f"{self.seconds:.1f} s, of which {share:.0%} waiting for data"])
+
+    def _imbalance(self, before: float, after: float) -> str:
+        of = "" if self.num_balanced == self.num_steps else f" in the {self.num_balanced} steps that were looked at"
+        return f"{before:.3f} -> {after:.3f}{of}"
 
     def _repr_html_(self) -> str:
         """Return it as a table, for notebooks."""
@@ -67,7 +73,7 @@ class EpochSummary:
         names = ("steps", "used", "dropped", "padded", "repeated", "skipped")
         rows: list[tuple[str, str]] = [(name, f"{getattr(self, f'num_{name}'):,}") for name in names]
         if self.imbalance_before is not None and self.imbalance_after is not None:
-            rows.append(("imbalance", f"{self.imbalance_before:.3f} -> {self.imbalance_after:.3f}"))
+            rows.append(("imbalance", self._imbalance(self.imbalance_before, self.imbalance_after)))
         rows += [("seconds", f"{self.seconds:.1f}"), ("waiting for data", f"{share:.0%}")]
         reasons = [(f"skipped sample {sample}", reason) for sample, reason in self.skipped]
         return notebook_html(f"epoch {self.epoch}", rows, sentences=reasons)
@@ -133,6 +139,7 @@ def summarise(tallies: Sequence[Tally], *, epoch: int, counts: Summary | None) -
         num_repeated=counts.num_repeated - num_skipped_rows + num_skipped,
         num_skipped=num_skipped,
         skipped=tuple(sorted({pair for tally in tallies for pair in tally.skipped})[:_FEW]),
+        num_balanced=balance.num_balanced,
         imbalance_before=balance.before / balance.num_balanced if balance.num_balanced else None,
         imbalance_after=balance.after / balance.num_balanced if balance.num_balanced else None,
         seconds=max(tally.seconds for tally in tallies),

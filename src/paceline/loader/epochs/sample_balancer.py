@@ -33,17 +33,19 @@ class SampleBalancer(Closeable):
         self._balancer = Balancer(comm, lambda batch: cost(batch.without(_IDS)), seconds_per_cost=seconds_per_cost)
         weakref.finalize(self, self._balancer.close, wait=False)
 
-    def start(self, batch: Batch, ids: list[int], *, problem: str = "") -> BalancingSamples:
+    def start(self, batch: Batch, ids: list[int], *, problem: str = "", num_left: int = 0) -> BalancingSamples:
         """Begin to balance a batch; returns at once.
 
         Args:
             batch: This rank's rows.
             ids: The samples of its real rows.
             problem: Why this rank cannot continue: then `finish` raises on all ranks.
+            num_left: Steps since the last one that was balanced.
         """
         field = torch.zeros(batch.batch_size, dtype=torch.int64)
         field[: batch.num_real] = torch.tensor(ids, dtype=torch.int64)
-        return BalancingSamples(self._balancer.start(batch.with_field(_IDS, field.to(batch.device)), problem=problem))
+        batch = batch.with_field(_IDS, field.to(batch.device))
+        return BalancingSamples(self._balancer.start(batch, problem=problem, num_left=num_left))
 
     def close(self, *, wait: bool = True) -> None:
         """End the balancer after what is under way; or abandon it, if peers may never come."""

@@ -31,6 +31,9 @@ class StepDelivery(Protocol):
     def take(self, step: int) -> DeliveredStep | None:
         """Return the batch of the next step; None if all ranks stop here because of a problem."""
 
+    def settle(self) -> None:
+        """Wait for what is under way, once all ranks have met at the end of the pass."""
+
     def end(self) -> None:
         """Release what the pass has, also after an error."""
 
@@ -57,6 +60,9 @@ class AloneDelivery:
         delivered = as_loaded(loaded)
         self._resources.check_costs(delivered.batch)
         return delivered
+
+    def settle(self) -> None:
+        """Nothing is under way."""
 
     def end(self) -> None:
         """Nothing is to be released."""
@@ -123,6 +129,9 @@ class AlarmedDelivery:
             raise_problem(
                 gather_problems(self._resources.comm, loaded.problem, self._device), rank=self._resources.comm.rank
             )
+
+    def settle(self) -> None:
+        """Nothing is under way."""
 
     def end(self) -> None:
         """End the alarm of this pass."""

@@ -174,7 +174,7 @@ class Balancer(Closeable):
         self._settings = f"route {self._route.value}, {self._rules}, seconds_per_cost {seconds_per_cost!r}"
         self._ahead = RunAhead(comm, "paceline-balance")
 
-    def start(self, batch: Batch, *, problem: str = "") -> Balancing:
+    def start(self, batch: Batch, *, problem: str = "", num_left: int = 0) -> Balancing:
         """Begin to balance a batch; returns at once. Costs are asked for here, in the caller's thread.
 
         The batch is read later: its memory must not be used for something else before `finish`.
@@ -182,10 +182,12 @@ class Balancer(Closeable):
         Args:
             batch: This rank's rows.
             problem: Why this rank cannot continue: then `finish` raises on all ranks.
+            num_left: How many batches have not been balanced since the last that was, because that did not pay.
         """
         costs = RowCosts(numbers=np.zeros(batch.batch_size, np.int64), problem=problem)
         costs = costs if problem else row_costs(self._cost, batch)
-        return Balancing(self._ahead.start(batch, lambda: self._exchange(batch, costs), lambda done: [done[0]]))
+        work = self._ahead.start(batch, lambda: self._exchange(batch, costs, num_left), lambda done: [done[0]])
+        return Balancing(work)
 
     def over(self, batches: Iterable[Batch], *, ahead: int = 1) -> Iterator[Batch]:
         """Yield balanced batches; while one is used, the next `ahead` are balanced.
@@ -203,12 +205,13 @@ class Balancer(Closeable):
         """End the thread after what is under way; or abandon it, if peers may never come."""
         self._ahead.close(wait=wait)
 
-    def _exchange(self, batch: Batch, own_costs: RowCosts) -> tuple[Batch, StepStatistics]:
+    def _exchange(self, batch: Batch, own_costs: RowCosts, num_left: int) -> tuple[Batch, StepStatistics]:
         comm, began = self._ahead.comm, time.perf_counter()
         costs = gather_costs(
             comm, batch, own_costs, self._settings,
             host=self._host, move_nanoseconds=self._price.nanoseconds, look_nanoseconds=self._look.nanoseconds,
         )  # fmt: skip
+        self._price.leave_alone(num_left)
         row_bytes = gather_row_bytes(comm, batch) if costs.has_several_hosts else None
         parts, now = cut_step(costs, row_bytes, self._rules), loads_now(costs)
         num_moved, saved = num_real_moved(costs, parts), float(now.max() - parts.loads.max()) / costs.factor

@@ -48,8 +48,14 @@ class MovePrice:
         """Note how long a move has taken."""
         self._moves.append(max(1, round(seconds * 1e9)))
 
+    def leave_alone(self, num_steps: int) -> None:
+        """Count steps that were left alone without asking whether to move. All ranks count the same."""
+        self._num_left_alone += num_steps
+
     def gain(self, saved: float, nanoseconds: Sequence[int]) -> int | None:
         """Return the nanoseconds that a move saves, less what moves take; None if it is not known what costs mean.
+
+        It is at least 0: a move that takes longer than it saves is made to measure, or for a rank that has no row.
 
         Args:
             saved: As for `pays`; 0 if nothing moved.
@@ -57,7 +63,7 @@ class MovePrice:
         """
         if self._seconds_per_cost is None:
             return None
-        return round(saved * self._seconds_per_cost * 1e9) - min(nanoseconds) if saved else 0
+        return max(0, round(saved * self._seconds_per_cost * 1e9) - min(nanoseconds)) if saved else 0
 
     def pays(self, saved: float, nanoseconds: Sequence[int]) -> bool:
         """Say whether to move, the same on every rank. The first move always pays: it shows what moving takes.

@@ -13,6 +13,7 @@ from paceline.errors import InputError
 from paceline.plan.order import Ids
 
 _IDS = np.dtype(np.int64)
+_LARGEST = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -76,7 +77,7 @@ def read_groups(groups: Sequence[Any], *, rank: int, world_size: int, batch_size
     """
     try:
         table = tuple(_numbers_of(group) for group in groups)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # of objects that turn into an array in their own way, too
         return _unusable(world_size, f"groups must be lists of rows: {error}")
     if len(table) != world_size:
         return _unusable(world_size, f"groups must be one for each of {world_size} ranks, got {len(table)}")
@@ -91,6 +92,8 @@ def _numbers_of(group: Any) -> Ids:
     array = np.asarray(group)
     if array.dtype is not _IDS and array.size and array.dtype.kind not in "iu":
         raise TypeError("they hold something other than whole numbers")
+    if array.dtype.kind == "u" and array.size and array.max() > _LARGEST:
+        raise OverflowError(f"no rank has a row {array.max()}")
     numbers = np.ascontiguousarray(array.reshape(-1), np.int64)
     return numbers if numbers.flags.aligned else numbers.copy()  # it may lie anywhere in a mapped file
 
