@@ -8,10 +8,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from paceline.comm import Comm
+from paceline.comm.alone_comm import AloneComm
+from paceline.loader.agreement import alarm_boards
 from paceline.loader.agreement.alarm_boards import _make_memory, _open_memory
+from paceline.loader.agreement.first_message import gather_json
 
 
 def path_of(file: object) -> str:
@@ -71,3 +77,16 @@ def test_a_rank_that_is_killed_while_it_makes_the_board_leaves_nothing() -> None
     ended = subprocess.run([sys.executable, "-c", KILLED_WHILE_IT_WAITS], timeout=120, check=False)
     assert ended.returncode == -9
     assert boards() <= before
+
+
+def test_the_board_is_made_from_the_device_that_ranks_send_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some carriers send nothing that is in the host's memory."""
+    devices: list[str] = []
+
+    def noted(comm: Comm, content: Any, device: torch.device | str = "cpu") -> list[Any]:
+        devices.append(f"{device}")
+        return gather_json(comm, content)
+
+    monkeypatch.setattr(alarm_boards, "gather_json", noted)
+    alarm_boards.make_board(AloneComm(), torch.device("cuda", 1)).close()
+    assert devices == ["cuda:1"] * 2

@@ -12,6 +12,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+import torch
+
 from paceline.comm import Comm
 from paceline.loader.agreement.alarm_boards import AlarmBoard, MpiAlarmBoard, make_board
 from paceline.loader.agreement.problem import Problem, first_problem
@@ -28,10 +30,11 @@ class Alarm:
     Args:
         comm: The ranks. All make it at the same time.
         grace: Seconds that a rank has to return to its loader after another has left the loop.
+        device: The device to send from.
     """
 
-    def __init__(self, comm: Comm, grace: float) -> None:
-        self._comm, self._grace, self._board = comm, grace, make_board(comm)
+    def __init__(self, comm: Comm, grace: float, device: torch.device | str = "cpu") -> None:
+        self._comm, self._grace, self._board = comm, grace, make_board(comm, device)
         self._num_passes = 0
 
     def begin(self) -> PassAlarm:

@@ -14,6 +14,8 @@ import zlib
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO, Protocol
 
+import torch
+
 from paceline.comm import Comm, CommError
 from paceline.errors import InputError
 from paceline.loader.agreement.first_message import gather_json
@@ -137,19 +139,24 @@ class MpiAlarmBoard:
         """Do nothing: the messages are small and have left, and freeing the communicator would be a collective."""
 
 
-def make_board(comm: Comm) -> AlarmBoard:
-    """Make the board of these ranks: in shared memory if all of them can see it. All ranks call it."""
+def make_board(comm: Comm, device: torch.device | str = "cpu") -> AlarmBoard:
+    """Make the board of these ranks: in shared memory if all of them can see it. All ranks call it.
+
+    Args:
+        comm: The ranks.
+        device: The device to send from: some carriers send nothing that is in the host's memory.
+    """
     token = os.urandom(8).hex()
     with ExitStack() as opened:
         own = _make_memory(token, MemoryAlarmBoard.size_of(comm.world_size)) if comm.rank == 0 else None
         if own is not None:
             opened.enter_context(own)
         own_path = None if own is None else f"/proc/{os.getpid()}/fd/{own.fileno()}"
-        path, token = gather_json(comm, [own_path, token])[0]
+        path, token = gather_json(comm, [own_path, token], device)[0]
         file = None if path is None else _open_memory(path, token)
         if file is not None:
             opened.enter_context(file)
-        if all(gather_json(comm, file is not None)):  # the first rank holds it open until all have it
+        if all(gather_json(comm, file is not None, device)):  # the first rank holds it open until all have it
             return MemoryAlarmBoard(file, comm)
     return StoreAlarmBoard(token, comm) if comm.carrier == "torch" else MpiAlarmBoard(comm)
 

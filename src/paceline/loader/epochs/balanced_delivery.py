@@ -64,7 +64,7 @@ class BalancedDelivery:
     def take(self, step: int) -> DeliveredStep | None:
         """Return the batch of the next step; None if all ranks stop here because of a problem of a step left alone."""
         if step and self._alarm is None and self._may_leave_steps:
-            self._alarm = self._resources.begin_alarm()
+            self._alarm = self._resources.begin_alarm(self._device)
         if self._must_stop(step):
             return None
         while self._num_started < min(self._num_steps, step + 1 + _AHEAD):

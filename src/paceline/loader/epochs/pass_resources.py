@@ -5,6 +5,8 @@ Each is made by all ranks at the same time, when a pass first needs it, and live
 
 from __future__ import annotations
 
+import torch
+
 from paceline.batch import Batch
 from paceline.comm import Comm
 from paceline.loader.agreement.alarm import Alarm, PassAlarm
@@ -36,10 +38,10 @@ class PassResources(Closeable):
         """Whether steps may be left alone where balancing them does not pay."""
         return self._seconds_per_cost is not None
 
-    def begin_alarm(self) -> PassAlarm:
-        """Return the alarm of a pass that has begun. All ranks ask for it at the same step."""
+    def begin_alarm(self, device: torch.device) -> PassAlarm:
+        """Return the alarm of a pass that has begun. All ranks ask for it at the same step, and send from a device."""
         if self._alarm is None:
-            self._alarm = Alarm(self.comm, self._grace)
+            self._alarm = Alarm(self.comm, self._grace, device)
             # later it may be too late: to make it is a collective, and ranks stop at different points after an error.
             # torch makes a group by way of its store, whatever else is under way, and slowly: so only if it is needed
             if self.comm.carrier != "torch":

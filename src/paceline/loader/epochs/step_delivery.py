@@ -103,7 +103,7 @@ class AlarmedDelivery:
             assert loaded is not None  # given at the beginning
             return as_loaded(loaded)
         if self._alarm is None:  # nobody needs it before the first batch is handed out
-            self._alarm = self._resources.begin_alarm()
+            self._alarm = self._resources.begin_alarm(self._device)
         self.problem = self._alarm.problem_at(step)
         if self.problem is not None:
             if self.problem.rank == self._resources.comm.rank:
