@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.observe.watched_job import WatchedJob
 from paceline.guard.run.diagnosis_file import DIAGNOSIS, write_diagnosis
 from paceline.guard.run.held_output import EndedAfterwards, HeldOutput
+from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.kept_records import keep_records
 from paceline.guard.run.run_folder import name_judge, remove_stale_folders, run_folder, watched_environment
 from paceline.guard.run.run_registry import RunOutcome, announce_run, write_outcome
@@ -30,9 +31,6 @@ from paceline.guard.verdict.snapshot import End, EndKind
 from paceline.launch.launcher_command.batch_clients import end_clients
 from paceline.launch.leftovers import remove_leftovers, shared_files_now
 from paceline.process.exit_codes import FINDING_CODE, shell_code, signal_code
-
-if TYPE_CHECKING:
-    from paceline.guard.run.judged_run import JudgedRun
 
 LOOK_SECONDS = 0.02
 _SAME_LOOK_NS = 50_000_000  # ends that are noticed within this time may have come in any order

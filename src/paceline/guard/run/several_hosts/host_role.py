@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from paceline.errors import InputError
 from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.watched_process import RUN_FOLDER
+from paceline.guard.run.judged_run import JudgedRun
 from paceline.guard.run.watch_options import WatchOptions, variables_of
 from paceline.guard.shared_memory.host_folder import BATCH_JOB, HEAD, JOB, PYTHON
 from paceline.launch.launcher_command.handing_on import batch_job, handing_on, with_names
@@ -33,7 +34,6 @@ from paceline.launch.launcher_command.ray_cluster import RayCluster, find_cluste
 if TYPE_CHECKING:
     import socket
 
-    from paceline.guard.run.judged_run import JudgedRun
     from paceline.guard.run.several_hosts.viewers_place import ViewersPlace
 
 _NEEDED = ("zmq", "msgspec")
@@ -63,7 +63,7 @@ class HostRole:
 
     def judged(self, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
         """Return who judges."""
-        return _judge_here(rings, folder, options, self.command)
+        return JudgedRun(rings, folder, options, self.command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class UnjudgedRole(HostRole):
 
     def judged(self, rings: LocalRings, folder: Path, options: WatchOptions) -> JudgedRun:
         """Return one that only knows the time limit of the user."""
-        judged = _judge_here(rings, folder, options, self.command)
+        judged = JudgedRun(rings, folder, options, self.command)
         judged.give_up(self.fault)
         return judged
 
@@ -146,13 +146,7 @@ def judge_of(role: HostRole, rings: LocalRings, folder: Path, options: WatchOpti
         return role.judged(rings, folder, options)
     except Exception as error:
         options.on_unseen(f"the head cannot be told of this host, which is watched alone: {error}")
-        return _judge_here(rings, folder, options, role.command)
-
-
-def _judge_here(rings: LocalRings, folder: Path, options: WatchOptions, command: Sequence[str]) -> JudgedRun:
-    from paceline.guard.run.judged_run import JudgedRun  # meanwhile ranks start: they take longer than this
-
-    return JudgedRun(rings, folder, options, command)
+        return JudgedRun(rings, folder, options, role.command)
 
 
 def host_role(command: Sequence[str], options: WatchOptions) -> HostRole:
