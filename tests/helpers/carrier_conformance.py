@@ -43,6 +43,8 @@ def conform(comm: Comm) -> list[str]:
     check("strided input", (comm.all_gather(strided)[-1] == np.arange(12).reshape(3, 4)[:, ::2] + size - 1).all())
     one = (torch.arange(6) + rank)[::3][:1]  # of one element any stride counts as contiguous
     check("one of a strided tensor", comm.all_gather(one).tolist() == [[each] for each in range(size)])
+    reversed_one = (np.arange(3.0) + rank)[::-1][:1]
+    check("one of a reversed array", comm.all_gather(reversed_one).tolist() == [[2 + each] for each in range(size)])
     big = torch.full((300_000,), rank, dtype=torch.int64)
     check("a large all_gather", comm.all_gather(big)[:, 7].tolist() == list(range(size)))
     _check_duplicate(comm, check)

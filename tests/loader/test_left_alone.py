@@ -15,6 +15,7 @@ from tests.helpers.sample_datasets import Histories, words_of
 from paceline import Batch, Loader, run_ranks
 from paceline.comm import Comm
 from paceline.loader import DisagreementError, LoadError
+from paceline.loader.agreement.alarm_boards import MemoryAlarmBoard
 from paceline.loader.row_exchange.look_price import LookPrice
 
 NUM_STEPS, BATCH_SIZE = 40, 2
@@ -137,6 +138,28 @@ def test_ranks_that_run_ahead_of_a_problem_can_go_on_afterwards(carrier: str, st
     results = values(run_ranks(failed, 3, args=(step, (), is_thread_safe), carrier=carrier, deadline=100))
     for _, said, _ in results:
         assert f"file {step * 6 + 1}.npz is corrupt" in said
+    assert sorted(sample for _, _, own in results for sample in own) == list(range(NUM_STEPS * 6))
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.1])
+def test_ranks_may_hear_of_a_problem_late(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On several hosts nothing orders the alarm before the answer to a look that fails because of the same problem."""
+    post, read = MemoryAlarmBoard.post, MemoryAlarmBoard.read
+    posted: dict[bytes, tuple[MemoryAlarmBoard, float]] = {}
+
+    def note(board: MemoryAlarmBoard, message: bytes) -> None:
+        posted[message] = board, time.monotonic()
+        post(board, message)
+
+    def read_late(board: MemoryAlarmBoard) -> list[bytes]:
+        now = time.monotonic()
+        return [each for each in read(board) if posted[each][0] is board or now - posted[each][1] > seconds]
+
+    monkeypatch.setattr(MemoryAlarmBoard, "post", note)
+    monkeypatch.setattr(MemoryAlarmBoard, "read", read_late)
+    results = values(run_ranks(failed, 3, args=(12, (), True), carrier="threads", deadline=100))
+    for _, said, _ in results:
+        assert f"file {12 * 6 + 1}.npz is corrupt" in said
     assert sorted(sample for _, _, own in results for sample in own) == list(range(NUM_STEPS * 6))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,9 +202,9 @@ def _run_launched(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     if _is_launched(options):
         return _run_launched(options)
+    began = time.time() - time.process_time()  # Python has started and imported since; a script may have run before us
     from paceline.bench.rank_carrier import default_carrier, searching_for_mpiexec
     from paceline.errors import whole_number
-    from paceline.process.procfs import began_at
 
     carrier = options.carrier or default_carrier()
     with searching_for_mpiexec(carrier):  # our own imports take about as long
@@ -226,7 +226,7 @@ def _run(options: argparse.Namespace) -> int:
             return code
     check_phases(choice.workload)
     folder, code = choose_folder(choice.workload, options.folder), 0
-    for run in run_repeatedly(job, ranks, folder, times=options.repeat, began=began_at(os.getpid())):
+    for run in run_repeatedly(job, ranks, folder, times=options.repeat, began=began):
         print(f"{summary_as_text(run.summary)}\nwritten: {run.folder / 'summary.json'}")
         print(f"as a page, with a timeline: paceline report {run.folder / 'records'}", flush=True)
         code = run.exit_code or code

@@ -157,7 +157,8 @@ class TorchComm:
 
 
 def _tensor(array: Any) -> torch.Tensor:
-    if type(array) is np.ndarray and array.flags.c_contiguous:
+    # of one element any stride counts as contiguous, and torch takes no negative one
+    if type(array) is np.ndarray and array.flags.c_contiguous and array.size > 1:
         return torch.from_numpy(array)
     if isinstance(array, torch.Tensor):
         return array.detach().resolve_conj().resolve_neg().contiguous()

@@ -97,6 +97,7 @@ class StoreAlarmBoard:
         """Show this rank's message."""
         self._store.set(f"message{self._rank}", message)
         self._store.set("posted", b"1")
+        self._store.check(["posted"])  # setting waits for no answer, and readers use connections of their own
 
     def read(self) -> list[bytes]:
         """Return the messages that ranks have posted."""

@@ -14,8 +14,7 @@ import torch
 
 from paceline.loader.agreement.alarm import PassAlarm
 from paceline.loader.agreement.must_agree import DisagreementError
-from paceline.loader.agreement.objects import gather_problems
-from paceline.loader.agreement.problem import Problem, raise_problem
+from paceline.loader.agreement.problem import Problem
 from paceline.loader.epochs.delivered import DeliveredStep
 from paceline.loader.epochs.pass_resources import PassResources
 from paceline.loader.epochs.received_steps import ReceivedSteps
@@ -60,9 +59,10 @@ class BalancedDelivery:
         self._num_started = self._num_left = self._next_look = 0
         self._may_leave_steps = may_leave_steps
         self.problem: Problem | None = None
+        self.failure: DisagreementError | None = None
 
     def take(self, step: int) -> DeliveredStep | None:
-        """Return the batch of the next step; None if all ranks stop here because of a problem of a step left alone."""
+        """Return the batch of the next step; None if all ranks stop because of a problem, here or before."""
         if step and self._alarm is None and self._may_leave_steps:
             self._alarm = self._resources.begin_alarm(self._device)
         if self._must_stop(step):
@@ -76,7 +76,7 @@ class BalancedDelivery:
             if self._must_stop(step):  # the rank that is waited for has left
                 return None
         self._under_way.popleft()
-        return as_loaded(loaded) if balancing is None else self._balanced(balancing, loaded, step)
+        return as_loaded(loaded) if balancing is None else self._balanced(balancing, loaded)
 
     def _must_stop(self, step: int) -> bool:
         if self._alarm is None:
@@ -120,16 +120,13 @@ class BalancedDelivery:
         self._num_left = 0
         return True
 
-    def _balanced(self, balancing: BalancingSamples, loaded: LoadedStep, step: int) -> DeliveredStep | None:
+    def _balanced(self, balancing: BalancingSamples, loaded: LoadedStep) -> DeliveredStep | None:
         try:
             batch, ids, statistics = balancing.finish()
-        except DisagreementError:
-            if self._must_stop(step):  # it has failed because of an earlier step, which was left alone
-                return None
-            raise_problem(
-                gather_problems(self._resources.comm, loaded.problem, self._device), rank=self._resources.comm.rank
-            )
-            raise  # the cost function has failed, or its costs cannot be used
+        except DisagreementError as error:
+            # the problem may be that of an earlier step, which this rank has not heard of: at the end all ranks meet
+            self.problem, self.failure = loaded.problem, error
+            return None
         # a look that pays takes back what the one before it has said
         self._next_look = self._num_started + statistics.steps_to_leave if statistics.steps_to_leave else 0
         return DeliveredStep(batch=batch, ids=ids, skipped=skipped_in(loaded), statistics=statistics)

@@ -133,6 +133,8 @@ class EpochPass:
             if delivery is not None:
                 delivery.settle()
             raise_problem((Problem.from_json(each) for _, each in ends), rank=self._resources.comm.rank)
+            if delivery is not None and delivery.failure is not None:
+                raise delivery.failure
             tallies = [Tally.from_json(tally) for tally, _ in ends]
         plan = self._planned.plan
         self.summary = summarise(tallies, epoch=self._planned.epoch, counts=None if plan is None else plan.summary())

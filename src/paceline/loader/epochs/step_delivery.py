@@ -12,7 +12,7 @@ import torch
 
 from paceline.loader.agreement.alarm import PassAlarm
 from paceline.loader.agreement.batch_form import BatchForm
-from paceline.loader.agreement.must_agree import MustAgree
+from paceline.loader.agreement.must_agree import DisagreementError, MustAgree
 from paceline.loader.agreement.objects import gather_problems
 from paceline.loader.agreement.problem import Problem, raise_problem
 from paceline.loader.epochs.delivered import DeliveredStep
@@ -27,6 +27,7 @@ class StepDelivery(Protocol):
     """One of the three ways."""
 
     problem: Problem | None  # because of which all ranks stop, without having raised yet
+    failure: DisagreementError | None  # the same, where no rank has a problem with its samples
 
     def take(self, step: int) -> DeliveredStep | None:
         """Return the batch of the next step; None if all ranks stop here because of a problem."""
@@ -48,6 +49,7 @@ class AloneDelivery:
     """
 
     problem: Problem | None = None
+    failure: DisagreementError | None = None
 
     def __init__(self, received: ReceivedSteps, first: LoadedStep, resources: PassResources) -> None:
         self._received, self._resources = received, resources
@@ -79,6 +81,8 @@ class AlarmedDelivery:
         check: When ranks compare.
         device: The device to send from.
     """
+
+    failure: DisagreementError | None = None
 
     def __init__(
         self,
