@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,37 @@ def test_only_segments_that_nobody_uses_are_removed(memory: Path, prefix: str) -
         assert {path.name for path in memory.iterdir()} == set(names[1:])
     remove_leftovers(before)
     assert {path.name for path in memory.iterdir()} == {names[3]}
+
+
+_MAPS = """
+import mmap, sys, time
+with open(sys.argv[1], "r+b") as file:
+    mapped = mmap.mmap(file.fileno(), 4096)
+print("mapped", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_rank_that_is_on_its_way_out_is_waited_for(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launcher that kills its ranks may end before they are gone."""
+    segment = memory / "mpich_shm_1"
+    segment.write_bytes(bytes(4096))
+    with subprocess.Popen([sys.executable, "-c", _MAPS, str(segment)], stdout=subprocess.PIPE) as rank:
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == b"mapped\n"
+        remove_leftovers(set())
+        assert segment.exists()
+        rank.send_signal(signal.SIGSTOP)
+        rank.terminate()  # it gets to the signal when it goes on
+
+        def let_it_end(seconds: float) -> None:
+            rank.send_signal(signal.SIGCONT)
+            rank.wait()
+
+        monkeypatch.setattr(leftovers, "time", SimpleNamespace(sleep=let_it_end))
+        remove_leftovers(set())
+        assert rank.returncode == -signal.SIGTERM
+        assert not segment.exists()
 
 
 def test_the_segments_of_ranks_that_are_killed_next_are_removed_by_name(memory: Path) -> None:

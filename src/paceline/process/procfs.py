@@ -258,15 +258,20 @@ def files_opened(folder: Path) -> set[str]:
 
 
 def files_mapped(folder: Path, *, by: Iterable[int] | None = None) -> set[str]:
-    """Return the names of the files of a folder that some process that we may look at has mapped, or one of these."""
+    """Return the names of the files of a folder that some process that we may look at has mapped, or one of these.
+
+    If no processes are given, those that are ending do not count: they have it for a moment only.
+    """
     names = set()
-    for maps in _PROC.glob("[0-9]*/maps") if by is None else [_PROC / f"{pid}/maps" for pid in by]:
+    for pid in all_pids() if by is None else by:
         with suppress(OSError):  # the process has ended, or is another user's
-            names |= {
+            mapped = {
                 line.rpartition("/")[2].removesuffix(" (deleted)")
-                for line in maps.read_text(errors="replace").splitlines()
+                for line in (_PROC / f"{pid}/maps").read_text(errors="replace").splitlines()
                 if f"{folder}/" in line
             }
+            if mapped and not (by is None and is_being_ended(pid)):
+                names |= mapped
     return names
 
 
