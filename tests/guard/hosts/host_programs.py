@@ -50,6 +50,8 @@ _MPI = """
         os._exit(0)
     elif kind == "killed" and odd:
         os.kill(os.getpid(), 9)
+    elif kind == "crashes" and odd:
+        os.kill(os.getpid(), 11)
     world.Barrier()
     if kind == "code 3":
         MPI.Finalize()

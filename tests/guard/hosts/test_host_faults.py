@@ -123,7 +123,9 @@ def test_a_correct_job_goes_on_while_its_head_is_stopped(cluster: Cluster) -> No
     nothing_is_left(cluster)
 
 
-@pytest.mark.parametrize("kind", ["correct", "mismatch", "killed"])
+# a launcher kills the others of a rank that was killed so quickly that it may look like the end of the whole job, which
+# nobody has brought about: a crash is known for what it is however late the judge looks
+@pytest.mark.parametrize("kind", ["correct", "mismatch", "crashes"])
 def test_a_head_and_a_watcher_that_are_killed_are_started_again(cluster: Cluster, kind: str) -> None:
     job = _Job(cluster, kind)
     for number, host in enumerate(("n1", "n3"), 1):
