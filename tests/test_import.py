@@ -72,7 +72,6 @@ def test_help_and_import_do_not_even_load_numpy() -> None:
 
 def test_counting_the_steps_of_a_benchmark_needs_no_numpy() -> None:
     code = """
-import paceline.bench.prepared_run
 from paceline.bench.workload_choice import choose_workload
 from paceline.bench.workload.split_plans import plan_summaries
 assert plan_summaries(choose_workload("resnet50", [], scale=0.001).workload, 2)["train"].num_steps > 0

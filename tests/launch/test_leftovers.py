@@ -64,6 +64,7 @@ def test_a_rank_that_is_on_its_way_out_is_waited_for(memory: Path, monkeypatch: 
         remove_leftovers(set())
         assert segment.exists()
         rank.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, rank.pid, os.WSTOPPED)  # until it has stopped
         rank.terminate()  # it gets to the signal when it goes on
 
         def let_it_end(seconds: float) -> None:
@@ -72,6 +73,7 @@ def test_a_rank_that_is_on_its_way_out_is_waited_for(memory: Path, monkeypatch: 
 
         monkeypatch.setattr(leftovers, "time", SimpleNamespace(sleep=let_it_end))
         remove_leftovers(set())
+        rank.kill()  # unless it has ended
         assert rank.returncode == -signal.SIGTERM
         assert not segment.exists()
 

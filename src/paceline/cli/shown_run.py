@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paceline.cli.verb_io import check_positive, pass_on, say
 from paceline.errors import InputError, name_ranks
+from paceline.guard.judge.stragglers import Notice
 from paceline.guard.run.watch_options import WatchOptions
 from paceline.guard.run.watched_run import RunResult, watched_run
 from paceline.guard.verdict.finding import Finding
@@ -31,7 +32,6 @@ from paceline.report.text.text_layout import layout_for
 
 if TYPE_CHECKING:
     from paceline.cli.desktop.live_output import LiveOutput
-    from paceline.guard.judge.stragglers import Notice
     from paceline.guard.observe.local_rings import LocalRings
 
 _LINE_SECONDS = 10.0  # between two lines of the live view, where there is no terminal

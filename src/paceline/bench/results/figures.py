@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from paceline.bench.training.step_log import UNREADABLE, CheckpointLine, EpochLine, StepLine
 
 _QUANTILES = 1001
@@ -121,8 +123,6 @@ def figures_of(lines: Iterable[Any], *, exclude_start: int, exclude_end: int) ->
         if key[0] == "train":
             loads += [step["load"] for step in _counted(steps_of_pass, exclude_start, exclude_end)]
     if len(loads) > _QUANTILES:
-        import numpy as np  # a run is prepared without it
-
         loads = np.quantile(loads, np.linspace(0, 1, _QUANTILES)).tolist()
     figures.load_quantiles = loads
     return figures

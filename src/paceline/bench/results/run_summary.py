@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
+import numpy as np
+
 from paceline.bench.results.figures import EpochFigures, RankFigures
 from paceline.bench.workload.sections import Workload
 from paceline.plan import Summary
@@ -202,8 +204,6 @@ def _own_figures(ranks: Sequence[RankFigures]) -> OwnFigures:
 
 
 def _percentile(values: Sequence[float], percent: int) -> float | None:
-    import numpy as np  # a run is prepared without it
-
     return float(np.percentile(values, percent)) if values else None
 
 

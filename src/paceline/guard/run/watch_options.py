@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from paceline.guard.judge.stragglers import Notice
+from paceline.guard.observe.local_rings import LocalRings
 from paceline.guard.rank.watched_process import BUFFERS, RESULTS
+from paceline.guard.verdict.finding import Finding
+from paceline.guard.verdict.job_warning import JobWarning, WarningCause
 from paceline.process.own_programs import own_module
-
-if TYPE_CHECKING:
-    from paceline.guard.judge.stragglers import Notice
-    from paceline.guard.observe.local_rings import LocalRings
-    from paceline.guard.verdict.finding import Finding
-    from paceline.guard.verdict.job_warning import JobWarning, WarningCause
 
 
 def _show_nothing(shown: object) -> None:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paceline.errors import group_ranks
+from paceline.guard.judge.stragglers import Notice
 from paceline.guard.verdict.finding import Finding, FirstDifference, GroupState, RankGroup
 from paceline.guard.verdict.job_warning import JobWarning
 from paceline.guard.verdict.rank_names import name_rank, name_ranks, name_with_hosts, naming
 from paceline.guard.verdict.snapshot import End
 from paceline.report.safe_text import terminal_safe
 from paceline.report.text.text_layout import PLAIN, TextLayout
-
-if TYPE_CHECKING:
-    from paceline.guard.judge.stragglers import Notice
 
 _WARNING = "paceline: warning:"
 _BRIEF = 140  # characters of what ended a rank that is not to blame
